@@ -1,8 +1,8 @@
-/* buckets.c - Graphs with symbols, compiled for sizes that are rounded up (sluice/graph.h). */
+/* buckets.c - Graphs with symbols, compiled for sizes that are rounded up (sluice/experimental.h). */
 #include "api/needs.h"
-#include "api/options.h"
+#include "base/structs.h"
 #include "compiler/graph.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 #include <string.h>
 
 enum { ALIGNMENT = 64, KEPT = 16 };
@@ -103,17 +103,21 @@ static sl_status make_room(sl_bucketed *b, sl_error *err) {
     return SL_OK;
 }
 
-sl_status sl_bucketed_create(const sl_graph *graph, const sl_bucket_options *options,
+sl_status sl_bucketed_create(const sl_graph *graph, const sl_bucket_options *given,
                              sl_bucketed **out, sl_error *err) {
     SL_NEED(graph && out);
+    sl_bucket_options options = {0};
+    sl_compile_options compile = {0};
+    SL_TRY(SL_STRUCT_TAKE(sl_bucket_options, &options, given, err));
+    SL_TRY(SL_STRUCT_TAKE(sl_compile_options, &compile, options.compile, err));
     SL_TRY(check_graph(graph, err));
     sl_arena arena;
     sl_arena_init(&arena, NULL);
     sl_bucketed *b = SL_ARENA_NEW(&arena, sl_bucketed);
     if (!b) return sl_no_memory(err, "a bucketed graph", sizeof *b);
     b->arena = arena;
-    sl_options_copy(&b->options, sizeof b->options, options);
-    sl_options_copy(&b->compile, sizeof b->compile, b->options.compile);
+    b->options = options;
+    b->compile = compile;
     b->compile.struct_size = sizeof b->compile;
     b->options.compile = &b->compile;
     if (b->options.least < 1) b->options.least = 1;

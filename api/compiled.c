@@ -1,8 +1,8 @@
 /* compiled.c - Compiling and running graphs (sluice/graph.h). */
 #include "api/compiled.h"
 #include "api/needs.h"
-#include "api/options.h"
 #include "base/names.h"
+#include "base/structs.h"
 #include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "core/codec.h"
@@ -142,7 +142,7 @@ sl_status sl_compile(const sl_graph *graph, const sl_compile_options *given, sl_
                      sl_error *err) {
     SL_NEED(graph && out);
     sl_compile_options options = {0};
-    sl_options_copy(&options, sizeof options, given);
+    SL_TRY(SL_STRUCT_TAKE(sl_compile_options, &options, given, err));
     SL_TRY(sl_graph_check(graph, err));
     SL_TRY(sl_graph_check_sizes(graph, err));
     sl_arena arena;

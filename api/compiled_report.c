@@ -3,7 +3,7 @@
 #include "api/compiled.h"
 #include "api/inspect_options.h"
 #include "api/needs.h"
-#include "api/options.h"
+#include "base/structs.h"
 #include "engine/session/compile_options.h"
 
 static sl_status complete(const sl_inspect_options *given, sl_inspect_options *out, sl_error *err) {
@@ -72,7 +72,7 @@ sl_status sl_inspect_graph(const sl_graph *graph, const sl_compile_options *give
     sl_inspect_options options;
     sl_compile_options compile = {0};
     sl_compiled *compiled = NULL;
-    sl_options_copy(&compile, sizeof compile, given);
+    SL_TRY(SL_STRUCT_TAKE(sl_compile_options, &compile, given, err));
     SL_TRY(sl_inspect_check_size(out, err));
     SL_TRY(complete(inspected, &options, err));
     if (!options.runs && !options.launches)

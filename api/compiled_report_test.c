@@ -1,5 +1,6 @@
 /* compiled_report_test.c - What is reported about compiled graphs, and options for compiling them.
  */
+#include "sluice/experimental.h"
 #include "sluice/inspect.h"
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -163,8 +164,11 @@ static void rewritten_nodes_are_counted(void **state) {
     sl_legality *legality;
     uint32_t rewritten = 0;
     assert_int_equal(sl_graph_legality(graph, "cpu", &legality, &err), SL_OK);
-    for (uint32_t i = 0; i < sl_legality_count(legality); i++)
-        rewritten += strcmp(sl_legality_at(legality, i).status, "rewritten") == 0;
+    for (uint32_t i = 0; i < sl_legality_count(legality); i++) {
+        sl_legality_item item = {.struct_size = sizeof item};
+        assert_int_equal(sl_legality_at(legality, i, &item, &err), SL_OK);
+        rewritten += strcmp(item.status, "rewritten") == 0;
+    }
     sl_legality_destroy(legality);
     sl_inspect_report r = inspect(graph, "", (sl_inspect_options){0});
     assert_int_equal(r.legalised, rewritten);

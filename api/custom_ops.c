@@ -1,7 +1,8 @@
-/* custom_ops.c - Sets of custom ops (sluice/graph.h). */
+/* custom_ops.c - Sets of custom ops (sluice/experimental.h). */
 #include "api/needs.h"
-#include "api/options.h"
+#include "base/structs.h"
 #include "core/custom.h"
+#include <string.h>
 
 sl_status sl_custom_ops_create(sl_custom_ops **out, sl_error *err) {
     SL_NEED(out);
@@ -23,11 +24,7 @@ void sl_custom_ops_destroy(sl_custom_ops *ops) {
 sl_status sl_custom_ops_add(sl_custom_ops *ops, const sl_custom_op *op, sl_error *err) {
     SL_NEED(ops && op);
     sl_custom_op known = {0};
-    const size_t bytes = op->struct_size < sizeof known ? op->struct_size : sizeof known;
-    if (bytes < offsetof(sl_custom_op, eval))
-        return sl_fail(err, SL_INVALID, "a custom op: struct_size is %zu, must be %zu",
-                       op->struct_size, sizeof *op);
-    memcpy(&known, op, bytes);
+    SL_TRY(SL_STRUCT_TAKE(sl_custom_op, &known, op, err));
     if (!known.name || !known.name[0]) return sl_fail(err, SL_INVALID, "a custom op has no name");
     if (!known.shape)
         return sl_fail(err, SL_INVALID, "custom op '%s' has no shape function", known.name);

@@ -1,8 +1,9 @@
 /* graph.c - Building, reading and printing graphs (sluice/graph.h). */
-#include "sluice/graph.h"
 #include "api/needs.h"
-#include "api/options.h"
+#include "api/values.h"
+#include "base/structs.h"
 #include "compiler/binary.h"
+#include "sluice/experimental.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,8 +66,12 @@ sl_status sl_graph_to_bytes(const sl_graph *graph, void **out, size_t *out_bytes
     return SL_OK;
 }
 
-sl_status sl_graph_from_bytes(const void *bytes, size_t count, const sl_custom_ops *ops,
-                              sl_graph **out, sl_error *err) {
+sl_status sl_graph_from_bytes(const void *bytes, size_t count, sl_graph **out, sl_error *err) {
+    return sl_graph_from_bytes_using(bytes, count, NULL, out, err);
+}
+
+sl_status sl_graph_from_bytes_using(const void *bytes, size_t count, const sl_custom_ops *ops,
+                                    sl_graph **out, sl_error *err) {
     SL_NEED(bytes && out);
     const sl_load_options options = {.customs = ops};
     return sl_graph_load_bytes(bytes, count, &options, out, err);
@@ -103,11 +108,19 @@ static sl_dims make_dims(uint32_t rank, const int64_t *dims) {
     return shape;
 }
 
+/* A value that was added, as its caller sees it. */
+static sl_value hand_out(sl_graph *graph, sl_value value) {
+    if (value.v <= SL_VALUE_MOST) return sl_value_seal(graph, value);
+    sl_graph_mistake(graph, SL_UNSUPPORTED, "graph '%s' has %u values, must be at most %d",
+                     graph->name, value.v, SL_VALUE_MOST);
+    return (sl_value){0};
+}
+
 static sl_value declare(sl_graph *graph, sl_value_kind kind, const char *name, const char *dtype,
                         sl_dims shape) {
     sl_type type;
     if (!make_type(graph, name, dtype, &shape, &type)) return (sl_value){0};
-    return sl_graph_declare(graph, kind, name, type);
+    return hand_out(graph, sl_graph_declare(graph, kind, name, type));
 }
 
 sl_value sl_graph_add_input(sl_graph *graph, const char *name, const char *dtype, uint32_t rank,
@@ -134,7 +147,7 @@ sl_value sl_graph_add_constant(sl_graph *graph, const char *name, const char *dt
     const sl_dims shape = make_dims(rank, dims);
     sl_type type;
     if (!make_type(graph, name, dtype, &shape, &type)) return (sl_value){0};
-    return sl_graph_constant(graph, name, type, data);
+    return hand_out(graph, sl_graph_constant(graph, name, type, data));
 }
 
 void sl_graph_set_scope(sl_graph *graph, const char *scope) {
@@ -196,6 +209,20 @@ static bool make_attrs(sl_graph *graph, sl_op op, const sl_node_spec *spec, void
     return false;
 }
 
+/* The inputs as the graph numbers them; NULL after recording which one is of another graph. */
+static sl_value *open_inputs(sl_graph *graph, sl_op op, const sl_node_spec *spec) {
+    sl_value *inputs = malloc(((size_t)spec->input_count + 1) * sizeof *inputs);
+    if (!inputs) sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for the inputs of a node");
+    for (uint32_t i = 0; inputs && i < spec->input_count; i++) {
+        if (sl_value_open(graph, spec->inputs[i], &inputs[i])) continue;
+        sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' is a value of another graph",
+                         sl_graph_next_label(graph, op), sl_input_name(sl_op_info_of(op), i));
+        free(inputs);
+        return NULL;
+    }
+    return inputs;
+}
+
 /* Appends the node; returns how many results were written to outputs. */
 static uint32_t add_node(sl_graph *graph, const sl_node_spec *spec) {
     const sl_op op = sl_op_find(spec->op, strlen(spec->op));
@@ -212,15 +239,25 @@ static uint32_t add_node(sl_graph *graph, const sl_node_spec *spec) {
                          sl_graph_next_label(graph, op), count, spec->output_count);
         return 0;
     }
-    sl_graph_append_list(graph, op, (sl_values){spec->input_count, spec->inputs}, attrs,
+    sl_value *inputs = open_inputs(graph, op, spec);
+    if (!inputs) return 0;
+    sl_graph_append_list(graph, op, (sl_values){spec->input_count, inputs}, attrs,
                          (sl_value_slots){count, spec->outputs});
+    free(inputs);
+    for (uint32_t o = 0; o < count && graph->error.status == SL_OK; o++)
+        spec->outputs[o] = hand_out(graph, spec->outputs[o]);
     return graph->error.status == SL_OK ? count : 0;
 }
 
 uint32_t sl_graph_add_node(sl_graph *graph, const sl_node_spec *given) {
     SL_NEED_OR(0, graph);
+    SL_NEED_IN(graph, 0, given);
     sl_node_spec spec = {0};
-    sl_options_copy(&spec, sizeof spec, given);
+    sl_error err;
+    if (SL_STRUCT_TAKE(sl_node_spec, &spec, given, &err) != SL_OK) {
+        sl_graph_mistake(graph, err.status, "sl_graph_add_node: %s", err.message);
+        return 0;
+    }
     if (!spec.op || (!spec.inputs && spec.input_count) || (!spec.outputs && spec.output_count) ||
         (!spec.bodies && spec.body_count)) {
         sl_graph_mistake(graph, SL_INVALID, "a node: a required pointer is NULL");
@@ -249,5 +286,9 @@ sl_value sl_graph_apply(sl_graph *graph, const char *op, const sl_value *inputs,
 
 void sl_graph_add_output(sl_graph *graph, const char *name, sl_value value) {
     SL_NEED_IN(graph, , name);
-    sl_graph_output(graph, name, value);
+    sl_value own;
+    if (sl_value_open(graph, value, &own))
+        sl_graph_output(graph, name, own);
+    else
+        sl_graph_mistake(graph, SL_INVALID, "output '%s' is a value of another graph", name);
 }

@@ -48,7 +48,12 @@ static sl_status read_contents(const char *path, contents **out, sl_error *err) 
     return status;
 }
 
-sl_status sl_graph_load(const char *path, const sl_custom_ops *ops, sl_graph **out, sl_error *err) {
+sl_status sl_graph_load(const char *path, sl_graph **out, sl_error *err) {
+    return sl_graph_load_using(path, NULL, out, err);
+}
+
+sl_status sl_graph_load_using(const char *path, const sl_custom_ops *ops, sl_graph **out,
+                              sl_error *err) {
     SL_NEED(path && out);
     contents *file;
     sl_graph *graph = NULL;

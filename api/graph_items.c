@@ -1,8 +1,9 @@
-/* graph_items.c - The op table, and what is in a graph (sluice/graph.h). */
+/* graph_items.c - The op table, and what is in a graph (sluice/experimental.h, sluice/graph.h). */
 #include "api/needs.h"
-#include "api/options.h"
+#include "api/values.h"
+#include "base/structs.h"
 #include "compiler/graph.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,42 +37,71 @@ const char *sl_dtype_name_at(uint32_t index) {
 
 sl_status sl_value_type(const sl_graph *graph, sl_value value, sl_tensor_type *out, sl_error *err) {
     SL_NEED(graph && out);
-    const sl_value_info *info = sl_graph_value(graph, value);
+    sl_value own;
+    const sl_value_info *info =
+        sl_value_open(graph, value, &own) ? sl_graph_value(graph, own) : NULL;
     if (!info)
-        return sl_fail(err, SL_INVALID, "value %u is not a value of graph '%s'", value.v,
-                       graph->name);
+        return sl_fail(err, SL_INVALID, "%s a value of graph '%s'",
+                       value.v ? "the value is not" : "0 is not", graph->name);
     const sl_dims *shape = &info->type.shape;
     *out = (sl_tensor_type){.dtype = sl_dtype_infos[info->type.dtype].name, .rank = shape->rank};
     memcpy(out->dims, shape->dims, shape->rank * sizeof out->dims[0]);
     return SL_OK;
 }
 
-int sl_graph_node_at(const sl_graph *graph, uint32_t index, sl_node_info *out) {
-    SL_NEED_OR(0, graph && out);
-    if (index >= graph->node_count) return 0;
+uint32_t sl_graph_node_count(const sl_graph *graph) {
+    SL_NEED_OR(0, graph);
+    return graph->node_count;
+}
+
+static sl_status find_node(const sl_graph *graph, uint32_t index, sl_error *err) {
+    if (index < graph->node_count) return SL_OK;
+    return sl_fail(err, SL_INVALID, "graph '%s' has %u nodes, asked for node %u", graph->name,
+                   graph->node_count, index);
+}
+
+sl_status sl_graph_node_at(const sl_graph *graph, uint32_t index, sl_node_info *out,
+                           sl_error *err) {
+    SL_NEED(graph && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_node_info, out, err));
+    SL_TRY(find_node(graph, index, err));
     const sl_node *node = &graph->nodes[index];
-    const sl_node_info known = {.struct_size = out->struct_size,
-                                .op = sl_op_info_of(node->op)->name,
-                                .label = node->label,
-                                .inputs = node->inputs,
-                                .outputs = node->outputs,
-                                .input_count = node->input_count,
-                                .output_count = node->output_count};
-    memcpy(out, &known, out->struct_size < sizeof known ? out->struct_size : sizeof known);
-    return 1;
+    const sl_node_info info = {.op = sl_op_info_of(node->op)->name,
+                               .label = node->label,
+                               .input_count = node->input_count,
+                               .output_count = node->output_count};
+    SL_STRUCT_GIVE(sl_node_info, out, &info);
+    return SL_OK;
+}
+
+sl_value sl_graph_node_input(const sl_graph *graph, uint32_t node, uint32_t input) {
+    SL_NEED_OR((sl_value){0},
+               graph && node < graph->node_count && input < graph->nodes[node].input_count);
+    return sl_value_seal(graph, graph->nodes[node].inputs[input]);
+}
+
+sl_value sl_graph_node_output(const sl_graph *graph, uint32_t node, uint32_t output) {
+    SL_NEED_OR((sl_value){0},
+               graph && node < graph->node_count && output < graph->nodes[node].output_count);
+    return sl_value_seal(graph, graph->nodes[node].outputs[output]);
 }
 
 sl_status sl_graph_node_attrs(const sl_graph *graph, uint32_t index, char **out_text,
                               sl_error *err) {
     SL_NEED(graph && out_text);
-    if (index >= graph->node_count)
-        return sl_fail(err, SL_INVALID, "graph '%s' has %u nodes, asked for node %u", graph->name,
-                       graph->node_count, index);
+    SL_TRY(find_node(graph, index, err));
     return print(graph, &graph->nodes[index], out_text, err);
 }
 
-uint32_t sl_op_rows(const sl_op_row **out_rows) {
-    SL_NEED_OR(0, out_rows);
+uint32_t sl_op_count(void) {
+    return SL_OP_COUNT;
+}
+
+sl_status sl_op_at(uint32_t index, sl_op_row *out, sl_error *err) {
+    SL_NEED(out);
+    SL_TRY(SL_STRUCT_CHECK(sl_op_row, out, err));
+    if (index >= SL_OP_COUNT)
+        return sl_fail(err, SL_INVALID, "there are %d ops, asked for op %u", SL_OP_COUNT, index);
     static const sl_op_row rows[SL_OP_COUNT] = {
 #define IN(NAME)                    #NAME " "
 #define STATE(NAME)                 #NAME "(state) "
@@ -85,33 +115,45 @@ uint32_t sl_op_rows(const sl_op_row **out_rows) {
 #define FLAG(NAME, INITIAL)         #NAME ":bool=" #INITIAL " "
 #define ENUM(NAME, INITIAL, WORDS)  #NAME ":enum(" #WORDS ")=" #INITIAL " "
 #define OP(NAME, INPUTS, OUTPUTS, ATTRS, TRAITS, SUMMARY)                                          \
-    {#NAME, SUMMARY, "" INPUTS, "" OUTPUTS, "" ATTRS},
+    {sizeof(sl_op_row), #NAME, SUMMARY, "" INPUTS, "" OUTPUTS, "" ATTRS},
 #include "core/ops.def"
     };
-    *out_rows = rows;
-    return SL_OP_COUNT;
+    SL_STRUCT_GIVE(sl_op_row, out, &rows[index]);
+    return SL_OK;
 }
 
-static void fill_item(const sl_value_info *value, const char *name, const char *kind,
-                      sl_graph_item *out) {
-    *out = (sl_graph_item){.name = name,
-                           .dtype = sl_dtype_infos[value->type.dtype].name,
-                           .kind = kind,
-                           .rank = value->type.shape.rank};
-    memcpy(out->dims, value->type.shape.dims, out->rank * sizeof out->dims[0]);
+/* The declared value of this index, which is counted down by those before it. */
+static const sl_value_info *find_declared(const sl_graph *graph, uint32_t *index) {
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        if (graph->values[v].kind != SL_VALUE_RESULT && (*index)-- == 0) return &graph->values[v];
+    return NULL;
 }
 
-int sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item *out) {
-    SL_NEED_OR(0, graph && out);
+uint32_t sl_graph_item_count(const sl_graph *graph) {
+    SL_NEED_OR(0, graph);
+    uint32_t count = graph->output_count;
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        count += graph->values[v].kind != SL_VALUE_RESULT;
+    return count;
+}
+
+sl_status sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item *out,
+                           sl_error *err) {
     static const char *const kinds[] = {"input", "weight", "constant", "state", "experts"};
-    for (uint32_t v = 1; v <= graph->value_count; v++) {
-        const sl_value_info *value = &graph->values[v];
-        if (value->kind == SL_VALUE_RESULT || index-- > 0) continue;
-        fill_item(value, value->name, kinds[value->kind], out);
-        return 1;
-    }
-    if (index >= graph->output_count) return 0;
-    const sl_graph_out *output = &graph->outputs[index];
-    fill_item(&graph->values[output->value.v], output->name, "output", out);
-    return 1;
+    SL_NEED(graph && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_graph_item, out, err));
+    uint32_t left = index;
+    const sl_value_info *value = find_declared(graph, &left);
+    if (!value && left >= graph->output_count)
+        return sl_fail(err, SL_INVALID, "graph '%s' has %u items, asked for item %u", graph->name,
+                       sl_graph_item_count(graph), index);
+    const sl_graph_out *output = value ? NULL : &graph->outputs[left];
+    if (output) value = &graph->values[output->value.v];
+    sl_graph_item item = {.name = output ? output->name : value->name,
+                          .dtype = sl_dtype_infos[value->type.dtype].name,
+                          .kind = output ? "output" : kinds[value->kind],
+                          .rank = value->type.shape.rank};
+    memcpy(item.dims, value->type.shape.dims, item.rank * sizeof item.dims[0]);
+    SL_STRUCT_GIVE(sl_graph_item, out, &item);
+    return SL_OK;
 }

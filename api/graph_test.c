@@ -1,6 +1,6 @@
 /* graph_test.c - Graphs by way of the public functions. */
 #include "compiler/graph.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,16 +39,19 @@ static void graphs_are_built_and_read_back(void **state) {
     sl_free(same);
     sl_free(text);
     const char *const kinds[] = {"input", "weight", "state", "constant", "output"};
-    sl_graph_item item;
+    sl_graph_item item = {.struct_size = sizeof item};
+    assert_int_equal(sl_graph_item_count(g), 5);
     for (uint32_t i = 0; i < 5; i++) {
-        assert_int_equal(sl_graph_item_at(g, i, &item), 1);
+        assert_int_equal(sl_graph_item_at(g, i, &item, &err), SL_OK);
         assert_string_equal(item.kind, kinds[i]);
     }
     assert_true(strcmp(item.name, "y") == 0 && item.rank == 2 && item.dims[1] == 4);
-    assert_int_equal(sl_graph_item_at(g, 5, &item), 0);
-    const sl_op_row *ops;
-    assert_int_equal(sl_op_rows(&ops), SL_OP_COUNT);
-    assert_string_equal(ops[SL_OP_swiglu].name, "swiglu");
+    assert_int_equal(sl_graph_item_at(g, 5, &item, &err), SL_INVALID);
+    sl_op_row row = {.struct_size = sizeof row};
+    assert_int_equal(sl_op_count(), SL_OP_COUNT);
+    assert_int_equal(sl_op_at(SL_OP_swiglu, &row, &err), SL_OK);
+    assert_string_equal(row.name, "swiglu");
+    assert_int_equal(sl_op_at(SL_OP_COUNT, &row, &err), SL_INVALID);
     sl_graph_destroy(g);
 }
 
@@ -173,7 +176,7 @@ static void attributes_have_defaults_and_words(void **state) {
     const sl_value x = sl_graph_add_input(g, "x", "f32", 4, (int64_t[]){1, 2, 4, 4});
     const sl_value w = sl_graph_add_input(g, "w", "f32", 4, (int64_t[]){3, 2, 3, 3});
     const sl_value qkv[] = {x, x, x};
-    (void)sl_graph_apply(g, "softmax", &x, 1, NULL);
+    const sl_value soft = sl_graph_apply(g, "softmax", &x, 1, NULL);
     (void)sl_graph_apply(g, "conv", (sl_value[]){x, w}, 2, "pads_before=[1,1]");
     sl_graph_set_scope(g, "layer 0");
     sl_graph_set_label(g, "mix");
@@ -188,11 +191,16 @@ static void attributes_have_defaults_and_words(void **state) {
     assert_attrs(g, 3, "{axes = [-1], keep = true}");
     assert_attrs(g, 4, "{axes = [-1], keep = true}");
     sl_node_info info = {.struct_size = sizeof info};
-    assert_int_equal(sl_graph_node_at(g, 2, &info), 1);
+    assert_int_equal(sl_graph_node_count(g), 5);
+    assert_int_equal(sl_graph_node_at(g, 2, &info, &err), SL_OK);
     assert_string_equal(info.op, "attention");
     assert_string_equal(info.label, "layer 0 mix");
-    assert_true(info.input_count == 3 && info.output_count == 1 && info.inputs[2].v == x.v);
-    assert_int_equal(sl_graph_node_at(g, 5, &info), 0);
+    assert_true(info.input_count == 3 && info.output_count == 1);
+    assert_int_equal(sl_graph_node_input(g, 2, 2).v, x.v);
+    assert_int_equal(sl_graph_node_output(g, 0, 0).v, soft.v);
+    assert_int_equal(sl_graph_node_input(g, 2, 3).v, 0);
+    assert_int_equal(sl_graph_node_output(g, 5, 0).v, 0);
+    assert_int_equal(sl_graph_node_at(g, 5, &info, &err), SL_INVALID);
     sl_graph_set_label(g, "late");
     (void)sl_graph_apply(g, "attention", qkv, 3, "mask=casual");
     assert_int_equal(sl_graph_check(g, &err), SL_INVALID);
@@ -202,22 +210,62 @@ static void attributes_have_defaults_and_words(void **state) {
     sl_graph_destroy(g);
 }
 
+/* A value tells its graph, also where both graphs have a value of that number. */
+static void values_of_another_graph_are_refused(void **state) {
+    (void)state;
+    const int64_t dims[] = {2, 4};
+    for (int way = 0; way < 3; way++) {
+        sl_graph *a = NULL, *b = NULL;
+        sl_error err = {0};
+        sl_tensor_type type;
+        assert_int_equal(sl_graph_create("a", NULL, &a, &err), SL_OK);
+        assert_int_equal(sl_graph_create("b", NULL, &b, &err), SL_OK);
+        const sl_value x = sl_graph_add_input(a, "x", "f32", 2, dims);
+        const sl_value y = sl_graph_add_input(b, "x", "f32", 2, dims);
+        assert_int_not_equal(x.v, y.v);
+        assert_int_equal(sl_value_type(b, y, &type, &err), SL_OK);
+        assert_int_equal(sl_value_type(b, x, &type, &err), SL_INVALID);
+        assert_string_equal(err.message, "the value is not a value of graph 'b'");
+        sl_graph_set_scope(b, "layer 0");
+        sl_value outs[2];
+        const sl_node_spec spec = {.struct_size = sizeof spec,
+                                   .op = "split",
+                                   .attrs = "sizes=[2, 2], axis=1",
+                                   .inputs = &x,
+                                   .input_count = 1,
+                                   .outputs = outs,
+                                   .output_count = 2};
+        static const char *const messages[] = {
+            "layer 0 matmul: input 'b' is a value of another graph",
+            "layer 0 split: input 'x' is a value of another graph",
+            "output 'z' is a value of another graph"};
+        if (way == 0) assert_int_equal(sl_graph_apply(b, "matmul", (sl_value[]){y, x}, 2, "").v, 0);
+        if (way == 1) assert_int_equal(sl_graph_add_node(b, &spec), 0);
+        if (way == 2) sl_graph_add_output(b, "z", x);
+        assert_int_equal(sl_graph_check(b, &err), SL_INVALID);
+        assert_string_equal(err.message, messages[way]);
+        assert_int_equal(sl_graph_check(a, &err), SL_OK);
+        sl_graph_destroy(a);
+        sl_graph_destroy(b);
+    }
+}
+
 /* Every default of the op table can be read. */
 static void every_default_is_valid(void **state) {
     (void)state;
-    const sl_op_row *rows;
-    const uint32_t count = sl_op_rows(&rows);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < sl_op_count(); i++) {
         sl_graph *g = NULL;
         sl_error err = {0};
+        sl_op_row row = {.struct_size = sizeof row};
+        assert_int_equal(sl_op_at(i, &row, &err), SL_OK);
         assert_int_equal(sl_graph_create("one", NULL, &g, &err), SL_OK);
-        (void)sl_graph_apply(g, rows[i].name, NULL, 0, NULL);
+        (void)sl_graph_apply(g, row.name, NULL, 0, NULL);
         (void)!sl_graph_check(g, &err);
         if (strstr(err.message, "column") && !strstr(err.message, "is missing"))
             fail_msg("%s", err.message);
         sl_graph_destroy(g);
-        if (strcmp(rows[i].name, "topk") == 0)
-            assert_string_equal(rows[i].attributes,
+        if (strcmp(row.name, "topk") == 0)
+            assert_string_equal(row.attributes,
                                 "k:i64 axis:i64=-1 largest:bool=true sorted:bool=true ");
     }
     assert_string_equal(sl_dtype_name_at(0), "f32");
@@ -287,7 +335,7 @@ static void structs_of_older_callers(void **state) {
     if (sl_compile(g, &compile, &c, &err)) fail_msg("%s", err.message);
     if (sl_bucketed_create(g, &shorter, &b, &err)) fail_msg("%s", err.message);
     assert_int_equal(sl_bucketed_resize(b, NULL, 0, &err), SL_OK);
-    sl_value in = {1}, out;
+    sl_value in = sl_graph_node_input(g, 0, 0), out;
     const sl_node_spec node = {.struct_size = offsetof(sl_node_spec, bodies),
                                .op = "neg",
                                .inputs = &in,
@@ -338,7 +386,7 @@ static void texts_of_custom_ops_end(void **state) {
     assert_int_equal(sl_custom_ops_create(&ops, &err), SL_OK);
     assert_int_equal(sl_custom_ops_add(ops, &op, &err), SL_OK);
     sl_graph_use_custom_ops(g, ops);
-    sl_value in = {1}, out;
+    sl_value in = sl_graph_node_input(g, 0, 0), out;
     const sl_node_spec node = {.struct_size = sizeof node,
                                .op = "custom",
                                .attrs = "name=\"endless\", attrs=\"\"",
@@ -393,6 +441,7 @@ int main(void) {
         cmocka_unit_test(ops_with_several_results),
         cmocka_unit_test(results_go_to_an_array_with_room),
         cmocka_unit_test(attributes_have_defaults_and_words),
+        cmocka_unit_test(values_of_another_graph_are_refused),
         cmocka_unit_test(every_default_is_valid),
         cmocka_unit_test(a_graph_may_grow_after_it_was_compiled),
         cmocka_unit_test(inputs_must_be_set),

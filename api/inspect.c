@@ -1,14 +1,14 @@
 /* inspect.c - Looking inside and measuring (sluice/inspect.h). */
 #include "api/inspect_options.h"
 #include "api/needs.h"
-#include "api/options.h"
+#include "base/structs.h"
 
 enum { DEFAULT_RUNS = 4, MOST_RUNS = 100000 };
 
 sl_status sl_inspect_complete(const sl_inspect_options *given, sl_inspect_options *out,
                               sl_error *err) {
     *out = (sl_inspect_options){0};
-    sl_options_copy(out, sizeof *out, given);
+    SL_TRY(SL_STRUCT_TAKE(sl_inspect_options, out, given, err));
     out->struct_size = sizeof *out;
     if (!out->runs && out->trace_path) out->runs = DEFAULT_RUNS;
     if (out->runs > MOST_RUNS)
@@ -40,17 +40,16 @@ static sl_status complete(const sl_model *model, const sl_inspect_options *given
 }
 
 sl_status sl_inspect_hand_out(sl_status status, sl_inspect_report *report, sl_inspect_report *out) {
-    const size_t size = out->struct_size;
     if (status != SL_OK) {
         sl_report_deinit(report);
         return status;
     }
-    report->struct_size = size;
-    memcpy(out, report, size < sizeof *report ? size : sizeof *report);
+    SL_STRUCT_GIVE(sl_inspect_report, out, report);
     return SL_OK;
 }
 
 sl_status sl_inspect_check_size(const sl_inspect_report *out, sl_error *err) {
+    SL_TRY(SL_STRUCT_CHECK(sl_inspect_report, out, err));
     if (out->struct_size >= 2 * sizeof(void *)) return SL_OK;
     return sl_fail(err, SL_INVALID, "sl_inspect_report: struct_size is %zu, wanted %zu",
                    out->struct_size, sizeof *out);
@@ -76,8 +75,9 @@ sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options
                      sl_compare_report *out, sl_error *err) {
     SL_NEED(first && second && out);
     sl_compare_options options = {0};
-    sl_options_copy(&options, sizeof options, given);
-    *out = (sl_compare_report){0};
+    sl_compare_report report = {0};
+    SL_TRY(SL_STRUCT_TAKE(sl_compare_options, &options, given, err));
+    SL_TRY(SL_STRUCT_CHECK(sl_compare_report, out, err));
     if (!second->device)
         return sl_fail(err, SL_INVALID, "the second device to compare must not be ref");
     if (options.tokens > SL_MAX_FORWARD_ROWS || options.tokens > second->context_tokens)
@@ -85,26 +85,37 @@ sl_status sl_compare(sl_model *first, sl_model *second, const sl_compare_options
             err, SL_INVALID,
             "a forward pass of %u tokens, wanted at most %d and at most the context's %u",
             options.tokens, SL_MAX_FORWARD_ROWS, second->context_tokens);
-    return sl_compare_steps(first, second, &options, out, err);
+    SL_TRY(sl_compare_steps(first, second, &options, &report, err));
+    SL_STRUCT_GIVE(sl_compare_report, out, &report);
+    return SL_OK;
 }
 
 sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err) {
     SL_NEED(model && out);
-    sl_device_floors floors;
-    *out = (sl_gpu_floors){0};
-    if (!model->device || !model->device->ops->measure) return SL_OK;
-    SL_TRY(model->device->ops->measure(model->device, &floors, err));
-    *out = (sl_gpu_floors){floors.copy_bytes_per_second, floors.bf16_operations_per_second,
-                           floors.host_bytes_per_second};
+    SL_TRY(SL_STRUCT_CHECK(sl_gpu_floors, out, err));
+    sl_device_floors floors = {0};
+    if (model->device && model->device->ops->measure)
+        SL_TRY(model->device->ops->measure(model->device, &floors, err));
+    const sl_gpu_floors found = {.copy_bytes_per_second = floors.copy_bytes_per_second,
+                                 .bf16_operations_per_second = floors.bf16_operations_per_second,
+                                 .host_bytes_per_second = floors.host_bytes_per_second};
+    SL_STRUCT_GIVE(sl_gpu_floors, out, &found);
     return SL_OK;
 }
 
 sl_status sl_measure_disk(const sl_model *model, sl_disk_floor *out, sl_error *err) {
     SL_NEED(model && out);
-    return sl_disk_measure(model, out, err);
+    sl_disk_floor floor;
+    SL_TRY(SL_STRUCT_CHECK(sl_disk_floor, out, err));
+    SL_TRY(sl_disk_measure(model, &floor, err));
+    SL_STRUCT_GIVE(sl_disk_floor, out, &floor);
+    return SL_OK;
 }
 
-sl_token_cost sl_model_token_cost(const sl_model *model) {
-    SL_NEED_OR((sl_token_cost){0}, model);
-    return sl_token_cost_of(model);
+sl_status sl_model_token_cost(const sl_model *model, sl_token_cost *out, sl_error *err) {
+    SL_NEED(model && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_token_cost, out, err));
+    const sl_token_cost cost = sl_token_cost_of(model);
+    SL_STRUCT_GIVE(sl_token_cost, out, &cost);
+    return SL_OK;
 }

@@ -1,9 +1,10 @@
-/* legality.c - What becomes of a graph on a device, without the device (sluice/graph.h). */
+/* legality.c - What becomes of a graph on a device, without the device (sluice/experimental.h). */
 #include "api/needs.h"
+#include "base/structs.h"
 #include "compiler/compile.h"
 #include "compiler/passes/legalise.h"
 #include "runtime/devices.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 
 struct sl_legality {
     sl_arena arena;
@@ -53,11 +54,19 @@ uint32_t sl_legality_count(const sl_legality *l) {
     return l->log.count;
 }
 
-sl_legality_item sl_legality_at(const sl_legality *l, uint32_t index) {
-    SL_NEED_OR((sl_legality_item){0}, l && index < l->log.count);
+sl_status sl_legality_at(const sl_legality *l, uint32_t index, sl_legality_item *out,
+                         sl_error *err) {
+    SL_NEED(l && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_legality_item, out, err));
+    if (index >= l->log.count)
+        return sl_fail(err, SL_INVALID, "a report of %u nodes, asked for node %u", l->log.count,
+                       index);
     static const char *const kinds[] = {"native", "rewritten", "unsupported"};
     const sl_legality_row *row = &l->log.rows[index];
-    return (sl_legality_item){row->label, row->op, kinds[row->kind], row->detail};
+    const sl_legality_item item = {
+        .node = row->label, .op = row->op, .status = kinds[row->kind], .detail = row->detail};
+    SL_STRUCT_GIVE(sl_legality_item, out, &item);
+    return SL_OK;
 }
 
 void sl_legality_destroy(sl_legality *l) {

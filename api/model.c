@@ -1,7 +1,7 @@
 /* model.c - Models and devices (sluice/sluice.h). */
 #include "engine/session/model.h"
 #include "api/needs.h"
-#include "api/options.h"
+#include "base/structs.h"
 #include "engine/session/memory.h"
 #include <string.h>
 
@@ -9,18 +9,19 @@ const char *sl_version(void) {
     return SL_VERSION;
 }
 
-static sl_model_options complete(const sl_model_options *given) {
-    sl_model_options options = {0};
-    sl_options_copy(&options, sizeof options, given);
-    if (options.max_sessions == 0) options.max_sessions = 1;
-    if (options.max_sessions > SL_MAX_SESSIONS) options.max_sessions = SL_MAX_SESSIONS;
-    return options;
+static sl_status complete(const sl_model_options *given, sl_model_options *out, sl_error *err) {
+    *out = (sl_model_options){0};
+    SL_TRY(SL_STRUCT_TAKE(sl_model_options, out, given, err));
+    if (out->max_sessions == 0) out->max_sessions = 1;
+    if (out->max_sessions > SL_MAX_SESSIONS) out->max_sessions = SL_MAX_SESSIONS;
+    return SL_OK;
 }
 
 sl_status sl_model_open(const char *path, const sl_model_options *given, sl_model **out,
                         sl_error *err) {
     SL_NEED(path && out);
-    const sl_model_options options = complete(given);
+    sl_model_options options;
+    SL_TRY(complete(given, &options, err));
     return sl_model_create(path, &options, out, err);
 }
 
@@ -54,7 +55,7 @@ static sl_model_info describe(const sl_model *model) {
     const sl_model_config *c = &model->config;
     const sl_expert_stats experts = sl_expert_store_stats(model->store);
     const sl_device_info *device = &model->device_info;
-    const sl_device_stats stats = sl_device_count(model->device);
+    const sl_device_stats stats = sl_device_stats_of(model->device);
     const uint64_t expert_count = sl_expert_table_count(&model->experts);
     sl_model_info info = {
         .architecture = c->model_type,
@@ -101,29 +102,44 @@ static sl_model_info describe(const sl_model *model) {
     return info;
 }
 
-void sl_model_memory(const sl_model *model, sl_memory_use *out) {
-    if (!model || !out) return;
+sl_status sl_model_memory(const sl_model *model, sl_memory_use *out, sl_error *err) {
+    SL_NEED(model && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_memory_use, out, err));
     sl_memory_use use;
     pthread_mutex_t *lock = &((sl_model *)(uintptr_t)model)->lock;
     (void)pthread_mutex_lock(lock);
     sl_memory_measure(model, sl_expert_store_stats(model->store).used_bytes, &use);
     (void)pthread_mutex_unlock(lock);
-    use.struct_size = out->struct_size;
-    memcpy(out, &use, out->struct_size < sizeof use ? out->struct_size : sizeof use);
+    SL_STRUCT_GIVE(sl_memory_use, out, &use);
+    return SL_OK;
 }
 
-sl_model_info sl_model_describe(const sl_model *model) {
-    SL_NEED_OR((sl_model_info){0}, model);
+sl_status sl_model_describe(const sl_model *model, sl_model_info *out, sl_error *err) {
+    SL_NEED(model && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_model_info, out, err));
     pthread_mutex_t *lock = &((sl_model *)(uintptr_t)model)->lock;
     (void)pthread_mutex_lock(lock);
     const sl_model_info info = describe(model);
     (void)pthread_mutex_unlock(lock);
-    return info;
+    SL_STRUCT_GIVE(sl_model_info, out, &info);
+    return SL_OK;
 }
 
-int sl_device_at(uint32_t index, sl_device_item *out) {
-    SL_NEED_OR(0, out);
+uint32_t sl_device_count(void) {
+    uint32_t count = 0;
+    while (sl_device_row_at(count)) count++;
+    return count;
+}
+
+sl_status sl_device_at(uint32_t index, sl_device_item *out, sl_error *err) {
+    SL_NEED(out);
+    SL_TRY(SL_STRUCT_CHECK(sl_device_item, out, err));
+    if (index >= sl_device_count())
+        return sl_fail(err, SL_INVALID, "there are %u devices, asked for device %u",
+                       sl_device_count(), index);
     const sl_device_row *row = sl_device_row_at(index);
-    if (row) *out = (sl_device_item){row->name, row->summary, !row->checks_only};
-    return row != NULL;
+    const sl_device_item item = {
+        .name = row->name, .summary = row->summary, .runs_models = !row->checks_only};
+    SL_STRUCT_GIVE(sl_device_item, out, &item);
+    return SL_OK;
 }

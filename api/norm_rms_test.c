@@ -26,9 +26,9 @@ static size_t run(const char *text, const sl_compile_options *how, double *out) 
         sl_graph_destroy(graph);
         return 0;
     }
-    sl_graph_item item;
+    sl_graph_item item = {.struct_size = sizeof item};
     sl_type type = {0};
-    for (uint32_t i = 0; sl_graph_item_at(graph, i, &item); i++) {
+    for (uint32_t i = 0; sl_graph_item_at(graph, i, &item, NULL) == SL_OK; i++) {
         double values[MOST];
         uint8_t bytes[MOST * sizeof(double)];
         type.shape.rank = item.rank;

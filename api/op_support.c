@@ -1,11 +1,12 @@
-/* op_support.c - Details of ops for the op table (sluice/graph.h): accepted element types, kernels
- * of the devices, fusion patterns and rewrites. */
+/* op_support.c - Details of ops for the op table (sluice/experimental.h): accepted element types,
+ * kernels of the devices, fusion patterns and rewrites. */
 #include "api/needs.h"
 #include "api/predicates.h"
+#include "base/structs.h"
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/rewrite.h"
 #include "runtime/devices.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -175,14 +176,17 @@ static void list_predicates(sl_op op, char *out, size_t capacity) {
 
 sl_status sl_op_support_of(const char *name, sl_op_support *out, sl_error *err) {
     SL_NEED(name && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_op_support, out, err));
+    sl_op_support found = {0};
     const sl_op op = sl_op_find(name, strlen(name));
     if (op == SL_OP_COUNT) return sl_fail(err, SL_INVALID, "unknown op '%s'", name);
-    list_types(op, out->types, sizeof out->types);
-    list_devices(op, out);
-    find_rule(name, out->made_from, sizeof out->made_from);
-    list_predicates(op, out->predicates, sizeof out->predicates);
+    list_types(op, found.types, sizeof found.types);
+    list_devices(op, &found);
+    find_rule(name, found.made_from, sizeof found.made_from);
+    list_predicates(op, found.predicates, sizeof found.predicates);
     const sl_rewrite *rule = find_rewrite(op);
-    (void)snprintf(out->rewritten, sizeof out->rewritten, "%s",
+    (void)snprintf(found.rewritten, sizeof found.rewritten, "%s",
                    rule ? rule->summary : "no rule: a device without a kernel refuses it");
+    SL_STRUCT_GIVE(sl_op_support, out, &found);
     return SL_OK;
 }

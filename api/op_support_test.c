@@ -1,5 +1,5 @@
 #include "runtime/devices.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static sl_error err;
 
 static void ops_are_listed_by_device(void **state) {
     (void)state;
-    sl_op_support support;
+    sl_op_support support = {.struct_size = sizeof support};
     assert_int_equal(sl_op_support_of("add", &support, &err), SL_OK);
     uint32_t found = 0;
     const sl_device_row *row;

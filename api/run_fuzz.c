@@ -37,8 +37,8 @@ static void run(const sl_graph *graph, const char *device) {
     if (sl_compile(graph, &options, &compiled, &err) != SL_OK) return;
     static unsigned char room[16 * MOST_ELEMENTS + 4096];
     for (int way = 0; way < 4; way++) {
-        sl_graph_item item;
-        for (uint32_t i = 0; sl_graph_item_at(graph, i, &item); i++) {
+        sl_graph_item item = {.struct_size = sizeof item};
+        for (uint32_t i = 0; sl_graph_item_at(graph, i, &item, NULL) == SL_OK; i++) {
             const sl_value_info *value = sl_graph_value(graph, sl_graph_find(graph, item.name));
             const uint64_t bytes = value ? sl_type_bytes(&value->type) : 0;
             if (bytes > sizeof room || strcmp(item.kind, "output") == 0) continue;

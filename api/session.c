@@ -1,8 +1,8 @@
 /* session.c - Sessions (sluice/sluice.h): checks what it is given and takes the model's lock. */
 #include "engine/session/session.h"
 #include "api/needs.h"
-#include "api/options.h"
 #include "base/clock.h"
+#include "base/structs.h"
 #include "sluice/inspect.h"
 #include <string.h>
 
@@ -43,7 +43,7 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *given, sl
                             sl_error *err) {
     SL_NEED(model && out);
     sl_session_options options = {0};
-    sl_options_copy(&options, sizeof options, given);
+    SL_TRY(SL_STRUCT_TAKE(sl_session_options, &options, given, err));
     const uint32_t chunk = options.chunk_tokens ? options.chunk_tokens : model->chunk_tokens;
     if (chunk > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a chunk of %u tokens, wanted at most %d", chunk,
@@ -205,7 +205,9 @@ void sl_session_cancel(sl_session *session) {
     atomic_store(&session->cancelled, true);
 }
 
-static sl_status check_sampling(const sl_sampling *sampling, sl_error *err) {
+static sl_status take_sampling(const sl_sampling *given, sl_sampling *sampling, sl_error *err) {
+    *sampling = (sl_sampling){0};
+    SL_TRY(SL_STRUCT_TAKE(sl_sampling, sampling, given, err));
     if (sampling->temperature >= 0 && sampling->top_p >= 0 && sampling->top_p <= 1 &&
         sampling->min_p >= 0 && sampling->min_p <= 1)
         return SL_OK;
@@ -217,24 +219,26 @@ static sl_status check_sampling(const sl_sampling *sampling, sl_error *err) {
                    (double)(top ? sampling->top_p : sampling->min_p));
 }
 
-sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling, sl_token *out,
+sl_status sl_session_sample(sl_session *session, const sl_sampling *given, sl_token *out,
                             sl_error *err) {
-    SL_NEED(session && sampling && out);
-    SL_TRY(check_sampling(sampling, err));
+    SL_NEED(session && given && out);
+    sl_sampling sampling;
+    SL_TRY(take_sampling(given, &sampling, err));
     begin_call(session);
-    const sl_status status = sl_session_choose(session, sampling, out, err);
+    const sl_status status = sl_session_choose(session, &sampling, out, err);
     end_call(session);
     return status;
 }
 
-sl_status sl_session_next(sl_session *session, const sl_sampling *sampling, sl_token *out,
+sl_status sl_session_next(sl_session *session, const sl_sampling *given, sl_token *out,
                           sl_error *err) {
-    SL_NEED(session && sampling && out);
+    SL_NEED(session && given && out);
+    sl_sampling sampling;
     const double start = sl_clock_seconds();
     const uint64_t recomputed = session->stats.recomputed_tokens;
-    SL_TRY(check_sampling(sampling, err));
+    SL_TRY(take_sampling(given, &sampling, err));
     begin_call(session);
-    const sl_status status = sl_session_generate(session, sampling, out, err);
+    const sl_status status = sl_session_generate(session, &sampling, out, err);
     end_call(session);
     if (status == SL_OK) account(session, 1, recomputed, start);
     return status;
@@ -252,7 +256,7 @@ static sl_stats read_stats(const sl_session *session) {
     stats.schedule_seconds = steps.schedule_seconds;
     stats.plan_seconds = steps.plan_seconds;
     stats.load_seconds = steps.load_seconds;
-    const sl_device_stats device = sl_device_count(session->model->device);
+    const sl_device_stats device = sl_device_stats_of(session->model->device);
     stats.device_hits = device.expert_hits;
     stats.device_misses = device.expert_misses;
     stats.device_bytes_copied = device.expert_bytes_copied;
@@ -261,10 +265,12 @@ static sl_stats read_stats(const sl_session *session) {
     return stats;
 }
 
-sl_stats sl_session_stats(const sl_session *session) {
-    SL_NEED_OR((sl_stats){0}, session);
+sl_status sl_session_stats(const sl_session *session, sl_stats *out, sl_error *err) {
+    SL_NEED(session && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_stats, out, err));
     (void)pthread_mutex_lock(&session->model->lock);
     const sl_stats stats = read_stats(session);
     (void)pthread_mutex_unlock(&session->model->lock);
-    return stats;
+    SL_STRUCT_GIVE(sl_stats, out, &stats);
+    return SL_OK;
 }

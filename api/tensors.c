@@ -78,9 +78,14 @@ uint32_t sl_tensors_count(const sl_tensors *tensors) {
     return tensors->count;
 }
 
-sl_tensor_item sl_tensors_at(const sl_tensors *tensors, uint32_t index) {
-    SL_NEED_OR((sl_tensor_item){0}, tensors);
-    return index < tensors->count ? tensors->items[index] : (sl_tensor_item){0};
+sl_status sl_tensors_at(const sl_tensors *tensors, uint32_t index, sl_tensor_item *out,
+                        sl_error *err) {
+    SL_NEED(tensors && out);
+    if (index >= tensors->count)
+        return sl_fail(err, SL_INVALID, "%s has %u tensors, asked for tensor %u", tensors->name,
+                       tensors->count, index);
+    *out = tensors->items[index];
+    return SL_OK;
 }
 
 /* As many names as fit, then "..." if there are more. */

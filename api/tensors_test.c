@@ -33,8 +33,10 @@ static void test_writes_and_reads_back(void **state) {
         assert_int_equal(found.bytes, items[i].bytes);
         assert_memory_equal(found.data, items[i].data, items[i].bytes);
     }
-    assert_string_equal(sl_tensors_at(tensors, 2).name, "bytes");
-    assert_null(sl_tensors_at(tensors, 3).name);
+    sl_tensor_item item;
+    assert_int_equal(sl_tensors_at(tensors, 2, &item, &err), SL_OK);
+    assert_string_equal(item.name, "bytes");
+    assert_int_equal(sl_tensors_at(tensors, 3, &item, &err), SL_INVALID);
     sl_tensors_close(tensors);
     sl_tensors_close(NULL);
 }
@@ -77,8 +79,10 @@ static void test_misaligned_data_is_copied(void **state) {
     write_test_file("t.safetensors", file, sizeof file);
     sl_tensors *tensors = NULL;
     assert_int_equal(sl_tensors_open(test_path("t.safetensors"), &tensors, &err), SL_OK);
-    assert_int_equal((uintptr_t)sl_tensors_at(tensors, 0).data % 4, 0);
-    assert_int_equal(*(const int32_t *)sl_tensors_at(tensors, 0).data, 7);
+    sl_tensor_item item;
+    assert_int_equal(sl_tensors_at(tensors, 0, &item, &err), SL_OK);
+    assert_int_equal((uintptr_t)item.data % 4, 0);
+    assert_int_equal(*(const int32_t *)item.data, 7);
     sl_tensors_close(tensors);
 }
 

@@ -1,6 +1,6 @@
 /* text.c - Tokens, chat templates and text streams of a model (sluice/sluice.h). */
 #include "api/needs.h"
-#include "api/options.h"
+#include "base/structs.h"
 #include "base/utf8.h"
 #include "engine/formats/json.h"
 #include "engine/session/model.h"
@@ -61,9 +61,11 @@ int sl_model_token_special(const sl_model *model, sl_token token) {
     return model->text.tokenizer && sl_tokenizer_is_special(model->text.tokenizer, token);
 }
 
-sl_sampling sl_model_sampling(const sl_model *model) {
-    SL_NEED_OR((sl_sampling){0}, model);
-    return model->text.sampling;
+sl_status sl_model_sampling(const sl_model *model, sl_sampling *out, sl_error *err) {
+    SL_NEED(model && out);
+    SL_TRY(SL_STRUCT_CHECK(sl_sampling, out, err));
+    SL_STRUCT_GIVE(sl_sampling, out, &model->text.sampling);
+    return SL_OK;
 }
 
 static void set_missing(json_t **object, const char *key, const char *text) {
@@ -124,7 +126,7 @@ sl_status sl_model_render_chat(const sl_model *model, const char *variables_json
                                const sl_render_options *given, char **out_text, sl_error *err) {
     SL_NEED(model && variables_json && out_text);
     chat_input chat = {.json = variables_json};
-    sl_options_copy(&chat.options, sizeof chat.options, given);
+    SL_TRY(SL_STRUCT_TAKE(sl_render_options, &chat.options, given, err));
     sl_status status = SL_OK;
     sl_slice rendered = {0};
     sl_arena arena;

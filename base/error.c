@@ -32,9 +32,14 @@ sl_status sl_fail_in(sl_error *err, sl_status status, const char *format, ...) {
 
 const char *sl_status_text(sl_status status) {
     static const char *const texts[] = {
-#define SL_STATUS_TEXT(name, text) text,
-        SL_STATUSES(SL_STATUS_TEXT)
-#undef SL_STATUS_TEXT
+        [SL_OK] = "success",
+        [SL_INVALID] = "the caller broke a rule of this API",
+        [SL_NO_MEMORY] = "not enough memory, or the budget is too small",
+        [SL_IO] = "a read or write failed",
+        [SL_FORMAT] = "a file is malformed",
+        [SL_UNSUPPORTED] = "no kernel, architecture or option for this",
+        [SL_DEVICE] = "the device reported an error",
+        [SL_CANCELLED] = "the caller asked to stop",
     };
-    return (unsigned)status < SL_STATUS_COUNT ? texts[status] : "unknown status";
+    return (unsigned)status < sizeof texts / sizeof texts[0] ? texts[status] : "unknown status";
 }

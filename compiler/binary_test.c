@@ -32,7 +32,7 @@ static void release(binary *b) {
 static sl_graph *load(const binary *b) {
     sl_graph *graph = NULL;
     sl_error err = {0};
-    if (sl_graph_from_bytes(b->bytes, b->count, NULL, &graph, &err)) fail_msg("%s", err.message);
+    if (sl_graph_from_bytes(b->bytes, b->count, &graph, &err)) fail_msg("%s", err.message);
     return graph;
 }
 
@@ -157,7 +157,7 @@ static void test_in_place(void **state) {
     assert_true(fd >= 0);
     (void)close(fd);
     assert_int_equal(sl_graph_save(graph, path, &err), SL_OK);
-    if (sl_graph_load(path, NULL, &loaded, &err)) fail_msg("%s", err.message);
+    if (sl_graph_load(path, &loaded, &err)) fail_msg("%s", err.message);
     (void)unlink(path);
     const sl_value_info *k = &loaded->values[2];
     assert_true(k->borrowed);
@@ -186,7 +186,7 @@ static void test_no_file(void **state) {
     (void)state;
     sl_graph *graph = NULL;
     sl_error err = {0};
-    assert_int_not_equal(sl_graph_load("/nowhere/graph", NULL, &graph, &err), SL_OK);
+    assert_int_not_equal(sl_graph_load("/nowhere/graph", &graph, &err), SL_OK);
     assert_true(err.message[0] != 0);
     sl_graph *wrong = NULL;
     assert_int_equal(sl_graph_create("wrong", NULL, &wrong, &err), SL_OK);
@@ -206,7 +206,7 @@ static void test_seeds(void **state) {
         sl_graph *graph = NULL;
         sl_error err = {0};
         (void)snprintf(path, sizeof path, "tests/data/fuzz/compiler_binary_fuzz/%s", names[i]);
-        if (sl_graph_load(path, NULL, &graph, &err)) fail_msg("%s", err.message);
+        if (sl_graph_load(path, &graph, &err)) fail_msg("%s", err.message);
         round_trip(graph);
         sl_graph_destroy(graph);
     }
@@ -217,7 +217,7 @@ static void test_seeds(void **state) {
 static void refuses(const binary *b, const char *message) {
     sl_graph *graph = NULL;
     sl_error err = {0};
-    assert_int_equal(sl_graph_from_bytes(b->bytes, b->count, NULL, &graph, &err), SL_FORMAT);
+    assert_int_equal(sl_graph_from_bytes(b->bytes, b->count, &graph, &err), SL_FORMAT);
     if (!strstr(err.message, message)) fail_msg("'%s', must be '%s'", err.message, message);
 }
 
@@ -291,7 +291,7 @@ static void test_damage(void **state) {
         sl_error err = {0};
         memcpy(copy, b.bytes, b.count);
         for (int i = 0; i < 8 && count > 24; i++) copy[16 + i] = (unsigned char)(count >> (8 * i));
-        const sl_status status = sl_graph_from_bytes(copy, count, NULL, &cut, &err);
+        const sl_status status = sl_graph_from_bytes(copy, count, &cut, &err);
         if (count + 64 < b.count) assert_int_not_equal(status, SL_OK); /* the rest is padding */
         sl_graph_destroy(cut);
     }

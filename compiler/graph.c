@@ -2,8 +2,11 @@
 #include "compiler/ops/semantics.h"
 #include "core/custom.h"
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+static atomic_uint graphs_made;
 
 sl_status sl_graph_create(const char *name, const sl_allocator *allocator, sl_graph **out,
                           sl_error *err) {
@@ -21,6 +24,7 @@ sl_status sl_graph_create(const char *name, const sl_allocator *allocator, sl_gr
     graph->arena = arena;
     graph->name = copy;
     graph->scope = "";
+    graph->serial = atomic_fetch_add(&graphs_made, 1);
     *out = graph;
     return SL_OK;
 }

@@ -7,7 +7,7 @@
 #define SL_COMPILER_GRAPH_H
 #include "base/memory.h"
 #include "core/ops.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 
 typedef enum {
     SL_VALUE_INPUT,    /* set for each run */
@@ -60,6 +60,7 @@ typedef struct sl_graph sl_graph;
 struct sl_graph {
     sl_arena arena;
     const char *name;
+    uint32_t serial;        /* of graphs in this process: tells values of different ones apart */
     const char *scope;      /* prefix of the labels of nodes to come */
     const char *next_name;  /* in the label of the next node instead of its op; NULL: none */
     const char *kept_label; /* the whole label of the next node, in the arena; NULL: none */
@@ -83,12 +84,10 @@ struct sl_graph {
     void *release_ctx;
 };
 
-SL_CHECKED sl_status sl_graph_create(const char *name, const sl_allocator *allocator,
-                                     sl_graph **out, sl_error *err);
+/* sl_graph_create, sl_graph_destroy and sl_graph_check: sluice/graph.h. */
 /* copy.c: an equal graph with the same ids, in memory of its own. */
 SL_CHECKED sl_status sl_graph_copy(const sl_graph *graph, const sl_allocator *allocator,
                                    sl_graph **out, sl_error *err);
-void sl_graph_destroy(sl_graph *graph); /* NULL is fine */
 /* Transfers ownership of body to the graph. */
 void sl_graph_own(sl_graph *graph, sl_graph *body);
 
@@ -130,7 +129,6 @@ const char *sl_graph_next_label(sl_graph *graph, sl_op op);
 void sl_graph_mistake(sl_graph *graph, sl_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* sl_graph_check (sluice/graph.h): SL_OK, or the first mistake. */
 const sl_value_info *sl_graph_value(const sl_graph *graph, sl_value value);
 sl_value sl_graph_find(const sl_graph *graph, const char *name); /* 0 when absent */
 

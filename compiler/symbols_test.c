@@ -1,6 +1,6 @@
 /* symbols_test.c - Symbolic sizes: printed, parsed, bound, and compiled in buckets. */
 #include "compiler/graph.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* custom.h - Sets of custom ops (sluice/graph.h). */
+/* custom.h - Sets of custom ops (sluice/experimental.h). */
 #ifndef SL_CORE_CUSTOM_H
 #define SL_CORE_CUSTOM_H
 #include "base/memory.h"
 #include "core/type.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 
 typedef struct sl_custom_entry sl_custom_entry;
 struct sl_custom_entry {

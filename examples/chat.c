@@ -17,8 +17,9 @@ static sl_status read_prompt(sl_model *model, sl_session *session, sl_error *err
 }
 
 static sl_status answer(sl_model *model, sl_session *session, sl_error *err) {
-    const sl_sampling sampling = sl_model_sampling(model);
-    sl_status status = read_prompt(model, session, err);
+    sl_sampling sampling = {.struct_size = sizeof sampling};
+    sl_status status = sl_model_sampling(model, &sampling, err);
+    if (status == SL_OK) status = read_prompt(model, session, err);
     while (status == SL_OK) {
         sl_token next;
         size_t bytes;

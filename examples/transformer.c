@@ -101,9 +101,9 @@ static sl_status run(const sl_graph *g, const char *device, float *out, sl_error
     const sl_compile_options options = {.struct_size = sizeof options, .device = device};
     const int32_t positions[TOKENS] = {0, 1, 2, 3, 4, 5};
     sl_compiled *c = NULL;
-    sl_graph_item item;
+    sl_graph_item item = {.struct_size = sizeof item};
     sl_status status = sl_compile(g, &options, &c, err);
-    for (uint32_t i = 0; status == SL_OK && sl_graph_item_at(g, i, &item); i++) {
+    for (uint32_t i = 0; status == SL_OK && sl_graph_item_at(g, i, &item, NULL) == SL_OK; i++) {
         if (strcmp(item.name, "positions") == 0)
             status = sl_compiled_set(c, item.name, positions, sizeof positions, err);
         else if (strcmp(item.kind, "output") != 0)

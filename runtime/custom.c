@@ -27,7 +27,7 @@ sl_status sl_custom_run(const sl_custom_args *args, const char *label, void *roo
         types[ins + o] = sl_tensor_type_of(&args->results.items[o].type);
         outputs[o] = args->results.items[o].data;
     }
-    const sl_custom_call call = {args->attrs.attrs, ins, outs, types, types + ins};
+    const sl_custom_call call = {sizeof call, args->attrs.attrs, ins, outs, types, types + ins};
     *err = (sl_error){0};
     const sl_status status = op->kernel(op->ctx, &call, inputs, outputs, err);
     if (status == SL_OK) return SL_OK;

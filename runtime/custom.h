@@ -1,4 +1,4 @@
-/* custom.h - Calls a custom op (sluice/graph.h) on tensors in host memory. */
+/* custom.h - Calls a custom op (sluice/experimental.h) on tensors in host memory. */
 #ifndef SL_RUNTIME_CUSTOM_H
 #define SL_RUNTIME_CUSTOM_H
 #include "core/ops.h"

@@ -70,7 +70,7 @@ sl_device_info sl_device_describe(const sl_device *device) {
     return info;
 }
 
-sl_device_stats sl_device_count(const sl_device *device) {
+sl_device_stats sl_device_stats_of(const sl_device *device) {
     sl_device_stats stats = {0};
     if (device && device->ops->count) device->ops->count(device, &stats);
     return stats;

@@ -40,5 +40,5 @@ SL_CHECKED sl_status sl_device_open_best(const sl_device_options *options,
 
 /* NULL: the reference evaluator. */
 sl_device_info sl_device_describe(const sl_device *device);
-sl_device_stats sl_device_count(const sl_device *device);
+sl_device_stats sl_device_stats_of(const sl_device *device);
 #endif

@@ -62,7 +62,7 @@ static void names_are_found(void **state) {
 static void reference_has_defaults(void **state) {
     (void)state;
     const sl_device_info info = sl_device_describe(NULL);
-    const sl_device_stats stats = sl_device_count(NULL);
+    const sl_device_stats stats = sl_device_stats_of(NULL);
     assert_string_equal(info.isa, "none");
     assert_int_equal(info.threads, 1);
     assert_false(info.holds_experts || info.own_outputs || info.unshared_single_row);

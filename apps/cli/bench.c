@@ -42,7 +42,7 @@ static sl_status choose_tokens(bench_way *w, size_t count, const sl_token *ids, 
 /* Extends by the tokens of a phase, all at once or one by one, and records the time. */
 static sl_status run_phase(bench_way *w, bench_phase *p, const sl_token *ids, size_t step,
                            uint32_t repeat, sl_error *err) {
-    const sl_stats before = sl_session_stats(w->session);
+    const sl_stats before = cli_session_stats(w->session);
     const double start = cli_seconds();
     sl_status status = SL_OK;
     if (p == &w->decode && p->tokens && w->options.temperature_given)
@@ -51,7 +51,7 @@ static sl_status run_phase(bench_way *w, bench_phase *p, const sl_token *ids, si
         for (size_t at = 0; at < p->tokens && status == SL_OK; at += step)
             status = sl_session_extend(w->session, ids + at, step, err);
     p->seconds[repeat] = cli_seconds() - start;
-    const sl_stats after = sl_session_stats(w->session);
+    const sl_stats after = cli_session_stats(w->session);
     p->hits += after.expert_hits - before.expert_hits;
     p->misses += after.expert_misses - before.expert_misses;
     p->bytes_read += after.bytes_read - before.bytes_read;
@@ -86,7 +86,7 @@ static sl_status run_once(const bench_run *run, bench_way *w, uint32_t repeat, s
  * that are used are there. */
 static sl_status warm_up(const bench_run *run, bench_way *w, sl_error *err) {
     const bench_way cold = *w;
-    const sl_model_info info = sl_model_describe(w->model);
+    const sl_model_info info = cli_model_info(w->model);
     if (w->decode.tokens && info.slot_count < info.expert_count) w->decode.tokens = 1;
     const sl_status status = run_once(run, w, 0, err);
     *w = cold;
@@ -124,7 +124,7 @@ static void keep_rates(bench_way *w, const sl_floors *floors, int which) {
 
 /* For the largest number of threads, which includes one, and for those between. */
 static sl_status measure_floors(bench_run *run, sl_error *err) {
-    sl_floors floors;
+    sl_floors floors = {.struct_size = sizeof floors};
     if (run->compares || run->gpu.copy_bytes_per_second > 0) return SL_OK;
     cli_progress_stage("measuring memory and cores");
     sl_status status = sl_measure_floors(run->most_threads, &floors, err);
@@ -140,7 +140,7 @@ static sl_status measure_floors(bench_run *run, sl_error *err) {
             keep_rates(w, &run->floors, threads != 1);
             continue;
         }
-        sl_floors between;
+        sl_floors between = {.struct_size = sizeof between};
         status = sl_measure_floors(threads, &between, err);
         if (status == SL_OK) keep_rates(w, &between, 1);
     }
@@ -149,6 +149,7 @@ static sl_status measure_floors(bench_run *run, sl_error *err) {
 
 /* On a GPU its rates are used instead of those of the cores. */
 static sl_status measure_gpu(bench_run *run, sl_error *err) {
+    run->gpu.struct_size = sizeof run->gpu;
     const sl_status status = sl_measure_gpu(run->ways[0].model, &run->gpu, err);
     for (int i = 0; i < run->count && run->gpu.copy_bytes_per_second > 0; i++) {
         run->ways[i].read_rate = run->gpu.copy_bytes_per_second;
@@ -164,7 +165,7 @@ double bench_mean_depth(const bench_run *run) {
 }
 
 static uint32_t chunk_of(const bench_way *w) {
-    return w->options.chunk ? w->options.chunk : sl_model_describe(w->model).chunk_tokens;
+    return w->options.chunk ? w->options.chunk : cli_model_info(w->model).chunk_tokens;
 }
 
 /* Weights that prefill reads: of the experts those that tokens of a chunk use, chosen evenly. */
@@ -237,7 +238,7 @@ static sl_status profile(const bench_run *run, bench_way *w, sl_error *err) {
 
 static bool reads_experts(const bench_run *run) {
     for (int i = 0; i < run->count; i++) {
-        const sl_model_info info = sl_model_describe(run->ways[i].model);
+        const sl_model_info info = cli_model_info(run->ways[i].model);
         if (info.slot_count < info.expert_count) return true;
     }
     return false;
@@ -266,13 +267,15 @@ static sl_status run_all(bench_run *run, sl_error *err) {
 
 static sl_status measure_disk(bench_run *run, sl_error *err) {
     cli_progress_stage("measuring the disk");
+    run->disk.struct_size = sizeof run->disk;
     return sl_measure_disk(run->ways[0].model, &run->disk, err);
 }
 
 static int measure(const cli_options *options, bench_run *run) {
     sl_error err;
-    run->cost = sl_model_token_cost(run->ways[0].model);
-    sl_status status = measure_gpu(run, &err);
+    run->cost.struct_size = sizeof run->cost;
+    sl_status status = sl_model_token_cost(run->ways[0].model, &run->cost, &err);
+    if (status == SL_OK) status = measure_gpu(run, &err);
     if (status == SL_OK) status = measure_floors(run, &err);
     if (status == SL_OK) status = run_all(run, &err);
     /* Measured again, because a disturbance of the first time may be gone. */
@@ -295,8 +298,8 @@ static bool open_ways(bench_run *run, uint32_t context) {
         if (!cli_open_model(&w->options, context, &w->model) ||
             !cli_open_session(w->model, &w->options, &w->session))
             return false;
-        const uint64_t slots = sl_model_describe(w->model).slot_count;
-        const uint64_t wanted = sl_model_describe(run->ways[0].model).slot_count;
+        const uint64_t slots = cli_model_info(w->model).slot_count;
+        const uint64_t wanted = cli_model_info(run->ways[0].model).slot_count;
         if (slots != wanted) {
             (void)cli_fail_text("only %llu of %llu experts fit in memory beside the first model: "
                                 "give a --budget for each of the %d models",
@@ -317,7 +320,7 @@ static int measure_ways(const cli_options *options, bench_run *run) {
     int result = CLI_FAILED;
     for (int i = 0; i < run->count; i++) run->ways[i].ids = ids;
     if (open_ways(run, (uint32_t)(depth > tokens ? depth : tokens))) {
-        fill_ids(ids, tokens, sl_model_describe(run->ways[0].model).vocab);
+        fill_ids(ids, tokens, cli_model_info(run->ways[0].model).vocab);
         result = measure(options, run);
     }
     for (int i = 0; i < run->count; i++) {

@@ -84,7 +84,7 @@ static json_t *phase_json(const bench_run *run, const bench_way *w, const bench_
 }
 
 static json_t *split_json(const bench_way *w) {
-    const sl_stats s = sl_session_stats(w->session);
+    const sl_stats s = cli_session_stats(w->session);
     return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "programs",
                      (json_int_t)s.programs_compiled, "seconds", s.compile_seconds, "build_seconds",
                      s.build_seconds, "fuse_seconds", s.fuse_seconds, "lower_seconds",
@@ -93,14 +93,13 @@ static json_t *split_json(const bench_way *w) {
 }
 
 static json_t *way_json(const bench_run *run, const bench_way *w) {
-    return json_pack("{s:i, s:s, s:o, s:o, s:o}", "threads",
-                     (int)sl_model_describe(w->model).threads, "options", w->compile, "compile",
-                     split_json(w), "prefill", phase_json(run, w, &w->prefill), "decode",
-                     phase_json(run, w, &w->decode));
+    return json_pack("{s:i, s:s, s:o, s:o, s:o}", "threads", (int)cli_model_info(w->model).threads,
+                     "options", w->compile, "compile", split_json(w), "prefill",
+                     phase_json(run, w, &w->prefill), "decode", phase_json(run, w, &w->decode));
 }
 
 int bench_print_json(const bench_run *run) {
-    const sl_model_info info = sl_model_describe(run->ways[0].model);
+    const sl_model_info info = cli_model_info(run->ways[0].model);
     json_t *ways = json_array();
     for (int i = 0; i < run->count; i++)
         (void)json_array_append_new(ways, way_json(run, &run->ways[i]));

@@ -20,7 +20,7 @@ double bench_hit_rate(const bench_phase *p) {
 }
 
 static void print_model(const bench_run *run) {
-    const sl_model_info info = sl_model_describe(run->ways[0].model);
+    const sl_model_info info = cli_model_info(run->ways[0].model);
     char size[32], count[32];
     (void)printf("%s: %s, %s parameters, sluice %s\n", run->path,
                  cli_bytes(info.file_bytes, size, sizeof size),
@@ -39,7 +39,7 @@ static void print_rate(const char *what, const double best_rates[2], const doubl
 
 static void print_gpu(const bench_run *run) {
     const sl_gpu_floors *f = &run->gpu;
-    (void)printf("\n%s\n", sl_model_describe(run->ways[0].model).device_name);
+    (void)printf("\n%s\n", cli_model_info(run->ways[0].model).device_name);
     (void)printf("  %-14s %8.1f  GB/s, read and written\n", "memory copy",
                  f->copy_bytes_per_second * 1e-9);
     (void)printf("  %-14s %8.1f  Top/s\n", "bf16 tiles", f->bf16_operations_per_second * 1e-12);
@@ -107,7 +107,7 @@ static void print_phase(const bench_run *run, const bench_way *w, const bench_ph
     if (p->tokens == 0) return;
     const bench_limits limits = bench_limits_of(run, w, p);
     (void)printf("  %-8s %7u %7zu %9.1f %9.1f %9.1f %6.0f %%", p->name,
-                 sl_model_describe(w->model).threads, p->tokens, bench_best(p), bench_median(p),
+                 cli_model_info(w->model).threads, p->tokens, bench_best(p), bench_median(p),
                  limits.machine, 100 * bench_share_of(p, limits.machine));
     if (run->disk.reads_in_flight) {
         (void)printf(" %6.1f %% %8.2f", 100 * bench_hit_rate(p), bench_bytes_per_token(p) * 1e-6);
@@ -129,7 +129,7 @@ static void print_phases(const bench_run *run) {
 }
 
 static void print_split(const bench_way *w) {
-    const sl_stats s = sl_session_stats(w->session);
+    const sl_stats s = cli_session_stats(w->session);
     const double others = s.compile_seconds - s.build_seconds - s.fuse_seconds - s.lower_seconds -
                           s.schedule_seconds - s.plan_seconds - s.load_seconds;
     (void)printf("\ncompile  %llu programs in %.2f ms: build %.2f, fuse %.2f, lower %.2f,\n"

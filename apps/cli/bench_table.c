@@ -13,7 +13,7 @@ typedef struct {
 } row;
 
 static row make_row(const bench_run *run, const bench_way *w, const bench_phase *p) {
-    const sl_model_info info = sl_model_describe(w->model);
+    const sl_model_info info = cli_model_info(w->model);
     row r;
 #define PUT(...) (void)snprintf(r.text[column++], CELL, __VA_ARGS__)
     int column = 0;

@@ -148,7 +148,7 @@ static int converse(bool interactive) {
 }
 
 static void greet(void) {
-    const sl_model_info info = sl_model_describe(talk.model);
+    const sl_model_info info = cli_model_info(talk.model);
     char size[32];
     cli_note("%s: %s, %s parameters; /help lists the commands, Ctrl-D leaves",
              cli_model_path(talk.options), info.architecture,

@@ -106,6 +106,10 @@ const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_
 /* The model of the options, or the bundled one; NULL after a message. */
 const char *cli_model_path(const cli_options *options);
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options);
+/* What a model or session that is open says of itself. */
+sl_model_info cli_model_info(const sl_model *model);
+sl_sampling cli_model_sampling(const sl_model *model);
+sl_stats cli_session_stats(const sl_session *session);
 
 /* stats.c: what a session did. */
 typedef struct {

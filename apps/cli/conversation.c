@@ -62,7 +62,7 @@ static bool load_system(const cli_options *options, char **out) {
 }
 
 static bool allocate(cli_conversation *c) {
-    const size_t context = sl_model_describe(c->model).context_tokens;
+    const size_t context = cli_model_info(c->model).context_tokens;
     c->tokens = calloc(context + 1, sizeof *c->tokens);
     if (c->tokens && c->messages) return true;
     (void)cli_fail_text("no memory for a conversation");
@@ -132,7 +132,7 @@ static bool report(const sl_error *err) {
 }
 
 static bool fits(const cli_conversation *c, size_t count) {
-    const sl_model_info info = sl_model_describe(c->model);
+    const sl_model_info info = cli_model_info(c->model);
     if (count == 0)
         (void)cli_fail_text("the prompt is empty");
     else if (count > info.context_tokens)
@@ -310,7 +310,7 @@ static sl_status next_token(cli_conversation *c, bool full, sl_token *out, sl_er
 static cli_ending generate(writer *w, sl_error *err) {
     cli_conversation *c = w->conversation;
     cli_answer *answer = w->answer;
-    const uint32_t context = sl_model_describe(c->model).context_tokens;
+    const uint32_t context = cli_model_info(c->model).context_tokens;
     const size_t limit = c->options->predict_given ? c->options->predict : SIZE_MAX;
     while (answer->token_count < limit) {
         const size_t length = sl_session_length(c->session);

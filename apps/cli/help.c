@@ -48,9 +48,9 @@ static bool has_device(cli_command command) {
 }
 
 static void print_devices(FILE *to, cli_command command) {
-    sl_device_item device;
+    sl_device_item device = {.struct_size = sizeof device};
     (void)fprintf(to, "\nDevices:\n");
-    for (uint32_t i = 0; sl_device_at(i, &device); i++) {
+    for (uint32_t i = 0; sl_device_at(i, &device, NULL) == SL_OK; i++) {
         if (!device.runs_models && command != CLI_ir) continue;
         (void)fprintf(to, "  %-*s", INDENT - 2, device.name);
         print_wrapped(to, device.summary);

@@ -106,7 +106,7 @@ static void print_memory(const sl_memory_use *use) {
 }
 
 static void print_text(const sl_model *model) {
-    const sl_sampling sampling = sl_model_sampling(model);
+    const sl_sampling sampling = cli_model_sampling(model);
     char text[CLI_SAMPLING_TEXT];
     print_row("sampling", cli_sampling_text(&sampling, text));
     (void)snprintf(text, sizeof text, "tokenizer: %s, chat template: %s",
@@ -189,7 +189,7 @@ static json_t *to_json(const sl_model_info *i, const sl_memory_use *use) {
 /* A model that is not here: what its weights would take. */
 static int describe_shape(const cli_options *options) {
     const sl_synth_options given = {.struct_size = sizeof given, .quant = options->quant};
-    sl_model_info info;
+    sl_model_info info = {.struct_size = sizeof info};
     sl_error err;
     if (options->model_given)
         return cli_misuse(CLI_info, "--shape and a model: give only one of them");
@@ -207,11 +207,15 @@ static int describe_model(const cli_options *options) {
     sl_model *model = NULL;
     if (options->quant) return cli_misuse(CLI_info, "--quant needs --shape");
     if (!cli_open_model(options, 0, &model)) return CLI_FAILED;
-    const sl_model_info info = sl_model_describe(model);
+    const sl_model_info info = cli_model_info(model);
     sl_memory_use use = {.struct_size = sizeof use};
-    sl_model_memory(model, &use);
+    sl_error err;
+    if (sl_model_memory(model, &use, &err) != SL_OK) {
+        sl_model_close(model);
+        return cli_fail(&err);
+    }
     if (options->json) {
-        const sl_sampling sampling = sl_model_sampling(model);
+        const sl_sampling sampling = cli_model_sampling(model);
         json_t *json = to_json(&info, &use);
         cli_json_set(json, "sampling", cli_sampling_json(&sampling));
         cli_json_set(json, "tokenizer", json_boolean(sl_model_has_tokenizer(model)));

@@ -185,7 +185,7 @@ static int compare_devices(const cli_options *options) {
     sl_model *models[2] = {NULL, NULL};
     sl_error err;
     int result = CLI_FAILED;
-    sl_compare_report report;
+    sl_compare_report report = {.struct_size = sizeof report};
     const sl_compare_options given = {.struct_size = sizeof given,
                                       .tokens = options->rows,
                                       .compile = cli_compile_words(options, words)};

@@ -76,8 +76,8 @@ static int check(const sl_graph *graph, const cli_options *options) {
     sl_legality_destroy(legality);
     if (legal != CLI_OK || options->json) return legal;
     unsigned inputs = 0, weights = 0, states = 0, outputs = 0;
-    sl_graph_item item;
-    for (uint32_t i = 0; sl_graph_item_at(graph, i, &item); i++) {
+    sl_graph_item item = {.struct_size = sizeof item};
+    for (uint32_t i = 0; sl_graph_item_at(graph, i, &item, NULL) == SL_OK; i++) {
         inputs += strcmp(item.kind, "input") == 0;
         weights += strcmp(item.kind, "weight") == 0;
         states += strcmp(item.kind, "state") == 0;
@@ -94,8 +94,8 @@ typedef cli_runner runner;
 
 static bool is_given(const runner *r, const char *name, sl_tensor_item *out) {
     for (uint32_t i = 0; r->data && i < sl_tensors_count(r->data); i++) {
-        *out = sl_tensors_at(r->data, i);
-        if (strcmp(out->name, name) == 0) return true;
+        if (sl_tensors_at(r->data, i, out, NULL) == SL_OK && strcmp(out->name, name) == 0)
+            return true;
     }
     return false;
 }
@@ -147,10 +147,10 @@ static bool set_invented(runner *r, const sl_graph_item *item) {
 
 /* States keep their zeros unless the data has them. */
 static bool set_values(runner *r) {
-    sl_graph_item item;
+    sl_graph_item item = {.struct_size = sizeof item};
     sl_tensor_item given;
     bool good = true;
-    for (uint32_t i = 0; good && sl_graph_item_at(r->graph, i, &item); i++) {
+    for (uint32_t i = 0; good && sl_graph_item_at(r->graph, i, &item, NULL) == SL_OK; i++) {
         const bool state = strcmp(item.kind, "state") == 0;
         if (!state && strcmp(item.kind, "input") != 0 && strcmp(item.kind, "weight") != 0) continue;
         if (is_given(r, item.name, &given))
@@ -197,9 +197,10 @@ static json_t *output_json(const sl_tensor_item *output) {
 }
 
 static uint32_t collect_outputs(const runner *r, sl_tensor_item *outputs) {
-    sl_graph_item item;
+    sl_graph_item item = {.struct_size = sizeof item};
     uint32_t count = 0;
-    for (uint32_t i = 0; count < MAX_OUTPUTS && sl_graph_item_at(r->graph, i, &item); i++) {
+    for (uint32_t i = 0; count < MAX_OUTPUTS && sl_graph_item_at(r->graph, i, &item, NULL) == SL_OK;
+         i++) {
         if (strcmp(item.kind, "output") != 0) continue;
         sl_tensor_item *output = &outputs[count];
         *output = (sl_tensor_item){.name = item.name, .dtype = item.dtype, .rank = item.rank};
@@ -266,7 +267,7 @@ sl_graph *cli_ir_read(const char *path, const cli_options *options) {
     sl_error err;
     const bool onnx = ends_with(path, ".onnx") || strcmp(options->arguments[0], "import") == 0;
     if (!onnx && ends_with(path, ".slir")) {
-        if (sl_graph_load(path, NULL, &graph, &err) == SL_OK) return graph;
+        if (sl_graph_load(path, &graph, &err) == SL_OK) return graph;
         (void)cli_fail_text("%s: %s", path, err.message);
         return NULL;
     }

@@ -2,7 +2,7 @@
 #ifndef SL_APPS_IR_H
 #define SL_APPS_IR_H
 #include "apps/cli/cli.h"
-#include "sluice/graph.h"
+#include "sluice/experimental.h"
 #include "sluice/tensors.h"
 
 /* A program that is being run; begins with graph and options. */

@@ -6,10 +6,16 @@ typedef struct {
     unsigned native, rewritten, unsupported;
 } counts;
 
+static sl_legality_item item_at(const sl_legality *legality, uint32_t index) {
+    sl_legality_item item = {.struct_size = sizeof item};
+    if (sl_legality_at(legality, index, &item, NULL) != SL_OK) item.status = "";
+    return item;
+}
+
 static counts count_all(const sl_legality *legality) {
     counts c = {0};
     for (uint32_t i = 0; i < sl_legality_count(legality); i++) {
-        const char *status = sl_legality_at(legality, i).status;
+        const char *status = item_at(legality, i).status;
         c.native += strcmp(status, "native") == 0;
         c.rewritten += strcmp(status, "rewritten") == 0;
         c.unsupported += strcmp(status, "unsupported") == 0;
@@ -20,7 +26,7 @@ static counts count_all(const sl_legality *legality) {
 static int print_json(const sl_legality *legality, const char *device, const counts *c) {
     json_t *nodes = json_array();
     for (uint32_t i = 0; i < sl_legality_count(legality); i++) {
-        const sl_legality_item item = sl_legality_at(legality, i);
+        const sl_legality_item item = item_at(legality, i);
         cli_json_append(nodes, json_pack("{s:s, s:s, s:s, s:s}", "node", item.node, "op", item.op,
                                          "status", item.status, "detail", item.detail));
     }
@@ -37,7 +43,7 @@ int cli_ir_legality(const sl_legality *legality, const cli_options *options) {
     const char *first = NULL; /* that is not supported */
     if (options->json) return print_json(legality, device, &c);
     for (uint32_t i = 0; i < sl_legality_count(legality); i++) {
-        const sl_legality_item item = sl_legality_at(legality, i);
+        const sl_legality_item item = item_at(legality, i);
         if (!first && strcmp(item.status, "unsupported") == 0) first = item.detail;
         if (strcmp(item.status, "rewritten") == 0)
             (void)printf("rewritten   %s: becomes %s\n", item.node, item.detail);

@@ -135,10 +135,10 @@ static json_t *difference_json(const sl_graph_item *item, const difference *d) {
 }
 
 static int compare_outputs(const cli_runner *a, const cli_runner *b) {
-    sl_graph_item item;
+    sl_graph_item item = {.struct_size = sizeof item};
     bool same = true;
     json_t *list = json_array();
-    for (uint32_t i = 0; sl_graph_item_at(a->graph, i, &item); i++) {
+    for (uint32_t i = 0; sl_graph_item_at(a->graph, i, &item, NULL) == SL_OK; i++) {
         if (strcmp(item.kind, "output") != 0) continue;
         const difference d = compare_output(a, b, &item);
         same &= d.same;

@@ -41,13 +41,26 @@ static void print_op(const sl_op_row *row, const sl_op_support *support) {
     (void)putchar('\n');
 }
 
-static int print_markdown(const sl_op_row *rows, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        sl_op_support support;
+/* Both parts of what is known of an op. */
+typedef struct {
+    sl_op_row row;
+    sl_op_support support;
+} op;
+
+static sl_status op_at(uint32_t index, op *out, sl_error *err) {
+    out->row.struct_size = sizeof out->row;
+    out->support.struct_size = sizeof out->support;
+    const sl_status status = sl_op_at(index, &out->row, err);
+    return status == SL_OK ? sl_op_support_of(out->row.name, &out->support, err) : status;
+}
+
+static int print_markdown(void) {
+    for (uint32_t i = 0; i < sl_op_count(); i++) {
+        op o;
         sl_error err;
-        if (sl_op_support_of(rows[i].name, &support, &err) != SL_OK) return cli_fail(&err);
-        if (i == 0) print_head(&support);
-        print_op(&rows[i], &support);
+        if (op_at(i, &o, &err) != SL_OK) return cli_fail(&err);
+        if (i == 0) print_head(&o.support);
+        print_op(&o.row, &o.support);
     }
     return CLI_OK;
 }
@@ -63,16 +76,16 @@ static json_t *op_json(const sl_op_row *row, const sl_op_support *support) {
                      support->rewritten, "devices", devices);
 }
 
-static int print_json(const sl_op_row *rows, uint32_t count) {
+static int print_json(void) {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < count; i++) {
-        sl_op_support support;
+    for (uint32_t i = 0; i < sl_op_count(); i++) {
+        op o;
         sl_error err;
-        if (sl_op_support_of(rows[i].name, &support, &err) != SL_OK) {
+        if (op_at(i, &o, &err) != SL_OK) {
             json_decref(list);
             return cli_fail(&err);
         }
-        cli_json_append(list, op_json(&rows[i], &support));
+        cli_json_append(list, op_json(&o.row, &o.support));
     }
     return cli_print_json(json_pack("{s:o}", "ops", list));
 }
@@ -146,26 +159,33 @@ static void print_one(const sl_op_row *row, const sl_op_support *support) {
     print_line("no kernel", support->rewritten);
 }
 
-static int describe_op(const char *name, const cli_options *options) {
-    const sl_op_row *rows;
-    const uint32_t count = sl_op_rows(&rows);
-    sl_op_support support;
-    sl_error err;
-    if (sl_op_support_of(name, &support, &err) != SL_OK)
-        return cli_fail_text("%s; `sluice ir ops` lists all", err.message);
-    uint32_t i = 0;
-    while (i + 1 < count && strcmp(rows[i].name, name) != 0) i++;
-    if (options->json) return cli_print_json(op_json(&rows[i], &support));
-    print_one(&rows[i], &support);
+static int print_names(void) {
+    for (uint32_t i = 0; i < sl_op_count(); i++) {
+        sl_op_row row = {.struct_size = sizeof row};
+        sl_error err;
+        if (sl_op_at(i, &row, &err) != SL_OK) return cli_fail(&err);
+        (void)printf("%-18s %s\n", row.name, row.summary);
+    }
     return CLI_OK;
 }
 
+static int describe_op(const char *name, const cli_options *options) {
+    for (uint32_t i = 0; i < sl_op_count(); i++) {
+        op o = {.row.struct_size = sizeof o.row};
+        sl_error err;
+        sl_status status = sl_op_at(i, &o.row, &err);
+        if (status == SL_OK && strcmp(o.row.name, name) != 0) continue;
+        if (status == SL_OK) status = op_at(i, &o, &err);
+        if (status != SL_OK) return cli_fail(&err);
+        if (options->json) return cli_print_json(op_json(&o.row, &o.support));
+        print_one(&o.row, &o.support);
+        return CLI_OK;
+    }
+    return cli_fail_text("unknown op '%s'; `sluice ir ops` lists all", name);
+}
+
 int cli_ir_ops(const cli_options *options) {
-    const sl_op_row *rows;
-    const uint32_t count = sl_op_rows(&rows);
     if (options->argument_count > 1) return describe_op(options->arguments[1], options);
-    if (options->markdown) return print_markdown(rows, count);
-    if (options->json) return print_json(rows, count);
-    for (uint32_t i = 0; i < count; i++) (void)printf("%-18s %s\n", rows[i].name, rows[i].summary);
-    return CLI_OK;
+    if (options->markdown) return print_markdown();
+    return options->json ? print_json() : print_names();
 }

@@ -48,7 +48,7 @@ static sl_tensor_item new_tensor(const char *name, size_t rows, uint32_t columns
 }
 
 static int write_logits(sl_model *model, const cli_options *options, const cli_tokens *tokens) {
-    const sl_model_info info = sl_model_describe(model);
+    const sl_model_info info = cli_model_info(model);
     const sl_tensor_item results[2] = {
         new_tensor("logits", tokens->count, info.vocab, true),
         new_tensor("hidden", tokens->count, info.hidden, options->hidden),

@@ -48,7 +48,7 @@ const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_
 }
 
 static void print_opened(const char *path, const sl_model *model) {
-    const sl_model_info info = sl_model_describe(model);
+    const sl_model_info info = cli_model_info(model);
     char size[32];
     if (cli_is_verbose())
         cli_note("%s: %s, %s, %s, %u threads, %llu of %llu experts in memory, context of %u", path,
@@ -96,9 +96,27 @@ bool cli_open_session(sl_model *model, const cli_options *options, sl_session **
     return false;
 }
 
+sl_model_info cli_model_info(const sl_model *model) {
+    sl_model_info info = {.struct_size = sizeof info};
+    if (sl_model_describe(model, &info, NULL) != SL_OK) info = (sl_model_info){0};
+    return info;
+}
+
+sl_sampling cli_model_sampling(const sl_model *model) {
+    sl_sampling sampling = {.struct_size = sizeof sampling};
+    if (sl_model_sampling(model, &sampling, NULL) != SL_OK) sampling.temperature = 0;
+    return sampling;
+}
+
+sl_stats cli_session_stats(const sl_session *session) {
+    sl_stats stats = {.struct_size = sizeof stats};
+    if (sl_session_stats(session, &stats, NULL) != SL_OK) stats = (sl_stats){0};
+    return stats;
+}
+
 /* The sampling defaults of the model, overridden by the options. */
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options) {
-    sl_sampling sampling = sl_model_sampling(model);
+    sl_sampling sampling = cli_model_sampling(model);
     if (options->temperature_given) sampling.temperature = options->temperature;
     if (options->top_k_given) sampling.top_k = options->top_k;
     if (options->top_p_given) sampling.top_p = options->top_p;
@@ -108,6 +126,6 @@ sl_sampling cli_sampling(const sl_model *model, const cli_options *options) {
 }
 
 size_t cli_next_piece(const sl_model *model, const cli_options *options, size_t left) {
-    const size_t chunk = options->chunk ? options->chunk : sl_model_describe(model).chunk_tokens;
+    const size_t chunk = options->chunk ? options->chunk : cli_model_info(model).chunk_tokens;
     return left <= chunk + 1 ? left : chunk;
 }

@@ -160,20 +160,20 @@ const char *cli_expected_list(const char *value) {
 }
 
 bool cli_parse_device(const char *text, const char *value, void *out) {
-    sl_device_item device;
+    sl_device_item device = {.struct_size = sizeof device};
     UNUSED(value);
     *(cli_device *)out = text;
-    for (uint32_t i = 0; sl_device_at(i, &device); i++)
+    for (uint32_t i = 0; sl_device_at(i, &device, NULL) == SL_OK; i++)
         if (strcmp(device.name, text) == 0) return true;
     return strcmp(text, "auto") == 0;
 }
 
 const char *cli_expected_device(const char *value) {
     static char names[128];
-    sl_device_item device;
+    sl_device_item device = {.struct_size = sizeof device};
     UNUSED(value);
     size_t length = (size_t)snprintf(names, sizeof names, "auto");
-    for (uint32_t i = 0; sl_device_at(i, &device) && length < sizeof names; i++)
+    for (uint32_t i = 0; sl_device_at(i, &device, NULL) == SL_OK && length < sizeof names; i++)
         length += (size_t)snprintf(names + length, sizeof names - length, "|%s", device.name);
     return names;
 }

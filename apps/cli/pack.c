@@ -8,7 +8,7 @@ static sl_status describe(const char *path, sl_model_info *out, sl_error *err) {
         .struct_size = sizeof options, .threads = 1, .context_tokens = 1};
     const sl_status status = sl_model_open(path, &options, &model, err);
     if (status != SL_OK) return status;
-    *out = sl_model_describe(model);
+    *out = cli_model_info(model);
     sl_model_close(model);
     return SL_OK;
 }

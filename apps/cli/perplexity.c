@@ -138,7 +138,7 @@ static int score_rows(const scorer *s, const cli_options *options, const sl_mode
 }
 
 static int measure(sl_model *model, const cli_options *options, const token_rows *rows) {
-    scorer s = {.vocab = sl_model_describe(model).vocab};
+    scorer s = {.vocab = cli_model_info(model).vocab};
     int result = CLI_FAILED;
     s.logits = malloc(sizeof(float) * BLOCK_TOKENS * s.vocab);
     if (!s.logits)

@@ -2,7 +2,7 @@
 #include "apps/cli/cli.h"
 
 static sl_stats stats_of(const cli_report *report) {
-    sl_stats stats = sl_session_stats(report->session);
+    sl_stats stats = cli_session_stats(report->session);
     stats.decode_tokens -= report->end_tokens;
     return stats;
 }
@@ -69,7 +69,7 @@ static void print_experts(FILE *to, const sl_stats *s, const char *reader) {
 
 void cli_print_stats(FILE *to, const cli_report *report) {
     const sl_stats s = stats_of(report);
-    const sl_model_info info = sl_model_describe(report->model);
+    const sl_model_info info = cli_model_info(report->model);
     char a[32], b[32], c[32], d[32];
     (void)fflush(stdout);
     if (report->sampling) print_sampling(to, report->sampling);
@@ -93,7 +93,7 @@ void cli_print_stats(FILE *to, const cli_report *report) {
 
 json_t *cli_stats_json(const cli_report *report) {
     const sl_stats s = stats_of(report);
-    const sl_model_info info = sl_model_describe(report->model);
+    const sl_model_info info = cli_model_info(report->model);
     return json_pack(
         "{s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f, s:I, s:I, s:I, "
         "s:I, s:I}",

@@ -120,17 +120,11 @@ static sl_status declare_accesses(sl_program *p, sl_step *step, sl_error *err) {
 typedef struct {
     sl_attr_visitor visitor; /* first */
     sl_step *step;           /* NULL: only count */
-    const sl_node *node;
     const sl_allocator *allocator;
     uint32_t count;
     sl_error *err;
     sl_status status;
 } body_lowering;
-
-/* Of an op with rules for transformations only the body itself runs. */
-static bool is_run(const sl_node *node, uint32_t body) {
-    return node->op != SL_OP_custom_fn || body == 0;
-}
 
 static void lower_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
     body_lowering *b = (body_lowering *)visitor;
@@ -138,7 +132,7 @@ static void lower_body(sl_attr_visitor *visitor, const char *name, sl_attr_kind 
     (void)name;
     if (kind != SL_ATTR_graph || b->status != SL_OK) return;
     const uint32_t index = b->count++;
-    if (b->step && attr->graph && is_run(b->node, index))
+    if (b->step && attr->graph)
         b->status = sl_lower(attr->graph, b->allocator, &b->step->bodies[index], b->err);
 }
 
@@ -147,8 +141,7 @@ static sl_status add_bodies(sl_program *p, const sl_node *node, sl_step *step, s
     const sl_op_info *info = sl_op_info_of(node->op);
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
     memcpy(attrs, node->attrs, info->attrs_bytes);
-    body_lowering b = {
-        .visitor = {lower_body}, .node = node, .allocator = p->arena.allocator, .err = err};
+    body_lowering b = {.visitor = {lower_body}, .allocator = p->arena.allocator, .err = err};
     info->visit_attrs(&b.visitor, attrs);
     if (!b.count) return SL_OK;
     step->bodies = SL_ARENA_NEW_ARRAY(&p->arena, sl_program *, b.count);

@@ -57,24 +57,6 @@ sl_status sl_eval_if(const sl_eval_args *a, sl_error *err) {
 
 /* ---- custom_fn ---- */
 
-/* backward maps inputs and d results to d inputs; tangent maps inputs and t inputs to t results. */
-static sl_status infer_rule(const sl_infer_args *a, const char *name, const sl_graph *graph,
-                            bool backward, sl_error *err) {
-    const sl_type *extra = backward ? a->out : a->in, *given = backward ? a->in : a->out;
-    const uint32_t extra_count = backward ? a->out_count : a->in_count;
-    const uint32_t given_count = backward ? a->in_count : a->out_count;
-    sl_body_check body;
-    if (!graph) return SL_OK;
-    SL_TRY(sl_body_begin(&body, a, name, graph, err));
-    for (uint32_t i = 0; i < a->in_count; i++) SL_TRY(sl_body_takes(&body, &a->in[i], "input", i));
-    for (uint32_t i = 0; i < extra_count; i++)
-        SL_TRY(sl_body_takes(&body, &extra[i], backward ? "result" : "input", i));
-    SL_TRY(sl_body_ends(&body, given_count));
-    for (uint32_t i = 0; i < given_count; i++)
-        SL_TRY(sl_body_gives(&body, i, &given[i], backward ? "input" : "result", i));
-    return SL_OK;
-}
-
 sl_status sl_infer_custom_fn(const sl_infer_args *a, sl_error *err) {
     const sl_custom_fn_attrs *attrs = a->attrs;
     sl_body_check body;
@@ -83,8 +65,7 @@ sl_status sl_infer_custom_fn(const sl_infer_args *a, sl_error *err) {
     for (uint32_t i = 0; i < a->in_count; i++) SL_TRY(sl_body_takes(&body, &a->in[i], "input", i));
     SL_TRY(sl_body_ends(&body, a->out_count));
     for (uint32_t o = 0; o < a->out_count; o++) SL_TRY(sl_body_output(&body, o, &a->out[o]));
-    SL_TRY(infer_rule(a, "backward", attrs->backward, true, err));
-    return infer_rule(a, "tangent", attrs->tangent, false, err);
+    return SL_OK;
 }
 
 sl_status sl_eval_custom_fn(const sl_eval_args *a, sl_error *err) {

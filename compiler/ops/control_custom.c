@@ -9,7 +9,8 @@ static bool make_call(const sl_infer_args *a, sl_arena *arena, sl_custom_call *o
     sl_tensor_type *inputs = SL_ARENA_NEW_ARRAY(arena, sl_tensor_type, (size_t)a->in_count + 1);
     if (!inputs) return false;
     for (uint32_t i = 0; i < a->in_count; i++) inputs[i] = sl_tensor_type_of(&a->in[i]);
-    *out = (sl_custom_call){.attrs = attrs->attrs,
+    *out = (sl_custom_call){.struct_size = sizeof *out,
+                            .attrs = attrs->attrs,
                             .input_count = a->in_count,
                             .output_count = a->out_count,
                             .inputs = inputs};
@@ -79,8 +80,8 @@ sl_status sl_eval_custom(const sl_eval_args *a, sl_error *err) {
         types[a->in_count + o] = sl_tensor_type_of(&a->out[o].type);
         outputs[o] = a->out[o].data;
     }
-    const sl_custom_call call = {attrs->attrs, a->in_count, a->out_count, types,
-                                 types + a->in_count};
+    const sl_custom_call call = {sizeof call,  attrs->attrs, a->in_count,
+                                 a->out_count, types,        types + a->in_count};
     const sl_status status =
         sl_custom_result(op, "eval", op->eval(op->ctx, &call, inputs, outputs, &found), &found);
     return status == SL_OK ? SL_OK : sl_fail(err, status, "%s: %s", a->label, found.message);

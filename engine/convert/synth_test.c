@@ -1,4 +1,5 @@
 /* synth_test.c - Synthetic packs open, run, and are what was asked for. */
+#include "tests/support/described.h"
 #include "tests/support/folder.h"
 
 #include "engine/config/shapes.h"
@@ -65,7 +66,7 @@ static void test_opens_and_runs(void **state) {
         const sl_model_options open = {.struct_size = sizeof open, .threads = 1};
         if (sl_model_open(test_path("m.sluice"), &open, &model, &err) != SL_OK)
             fail_msg("%s", err.message);
-        const sl_model_info info = sl_model_describe(model);
+        const sl_model_info info = test_model_info(model);
         assert_string_equal(info.resident_dtype, cases[i].resident);
         assert_string_equal(info.expert_dtype, cases[i].expert);
         assert_int_equal(info.experts, 4);
@@ -84,7 +85,7 @@ static void test_changes(void **state) {
     sl_model *model;
     sl_error err;
     assert_int_equal(sl_model_open(test_path("m.sluice"), NULL, &model, &err), SL_OK);
-    const sl_model_info info = sl_model_describe(model);
+    const sl_model_info info = test_model_info(model);
     assert_int_equal(info.layers, 3);
     assert_int_equal(info.experts, 6);
     assert_int_equal(info.vocab, 33);
@@ -268,8 +269,8 @@ static void test_cost(void **state) {
     sl_model *model;
     sl_error err;
     assert_int_equal(sl_model_open(test_path("m.sluice"), NULL, &model, &err), SL_OK);
-    const sl_token_cost cost = sl_model_token_cost(model);
-    const sl_model_info info = sl_model_describe(model);
+    const sl_token_cost cost = test_token_cost(model);
+    const sl_model_info info = test_model_info(model);
     /* Half of the experts, and of the embedding one row of 70. */
     assert_int_equal(cost.weight_bytes, info.resident_bytes - 69 * 64 * 2 + info.expert_bytes / 2);
     assert_int_equal(cost.expert_bytes, info.expert_bytes / 2);

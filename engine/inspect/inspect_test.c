@@ -1,6 +1,7 @@
 /* inspect_test.c - Reports and pictures of the bundled demo model, and of a shape without weights.
  */
 #include "sluice/inspect.h"
+#include "tests/support/described.h"
 #include <dlfcn.h>
 #include <jansson.h>
 #include <setjmp.h>
@@ -283,7 +284,7 @@ static void contexts_are_imagined(void **state) {
     sl_model *model = open_model((sl_model_options){.context_tokens = 256});
     sl_session *session;
     const sl_token token = 5;
-    const uint32_t vocab = sl_model_describe(model).vocab;
+    const uint32_t vocab = test_model_info(model).vocab;
     must(sl_session_create(model, NULL, &session, &err));
     assert_int_equal(sl_session_fake_context(session, 100, &err),
                      SL_INVALID); /* nothing computed */
@@ -314,11 +315,10 @@ static void costs_follow_the_context(void **state) {
     (void)state;
     sl_model *small = open_model((sl_model_options){.context_tokens = 64});
     sl_model *large = open_model((sl_model_options){.context_tokens = 1024});
-    const sl_token_cost a = sl_model_token_cost(small), b = sl_model_token_cost(large);
+    const sl_token_cost a = test_token_cost(small), b = test_token_cost(large);
     assert_true(a.recurrent_bytes > 0 && a.recurrent_bytes == b.recurrent_bytes);
     assert_true(a.kv_bytes_per_position > 0 && a.operations_per_position > 0);
-    const uint64_t states =
-        sl_model_describe(large).state_bytes - sl_model_describe(small).state_bytes;
+    const uint64_t states = test_model_info(large).state_bytes - test_model_info(small).state_bytes;
     assert_int_equal(states, (1024 - 64) * a.kv_bytes_per_position);
     sl_model_close(small);
     sl_model_close(large);
@@ -329,7 +329,7 @@ static void disks_are_measured(void **state) {
     static const char *const readers[] = {"threads", NULL};
     for (int i = 0; i < 2; i++) {
         sl_model *model = open_model((sl_model_options){.reader = readers[i]});
-        sl_disk_floor floor;
+        sl_disk_floor floor = {.struct_size = sizeof floor};
         must(sl_measure_disk(model, &floor, &err));
         assert_true(floor.reads_in_flight > 0 && floor.expert_bytes > 0);
         assert_true(floor.median_read_bytes_per_second > 1e4);

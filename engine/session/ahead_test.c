@@ -3,6 +3,7 @@
  * one, or the machine's. */
 #include "runtime/devices.h"
 #include "sluice/sluice.h"
+#include "tests/support/described.h"
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,9 +15,10 @@
 
 enum { PROMPT = 3, CONTEXT = 16 };
 static const sl_token prompt[PROMPT] = {11, 7, 40};
-static const sl_sampling likeliest = {0};
-static const sl_sampling any = {.temperature = 1.5f, .seed = 5};
-static const sl_sampling few = {.temperature = 1, .top_k = 20, .top_p = 0.9f, .seed = 9};
+static const sl_sampling likeliest = {.struct_size = sizeof(sl_sampling)};
+static const sl_sampling any = {.struct_size = sizeof(sl_sampling), .temperature = 1.5f, .seed = 5};
+static const sl_sampling few = {
+    .struct_size = sizeof(sl_sampling), .temperature = 1, .top_k = 20, .top_p = 0.9f, .seed = 9};
 
 static sl_error err;
 static void must(sl_status status) {
@@ -124,7 +126,7 @@ static void anything_may_come_between(const char *device) {
 static void ends_are_told(const char *device) {
     pair p = open_pair(device);
     sl_token token;
-    const sl_sampling wrong = {.temperature = -1};
+    const sl_sampling wrong = {.struct_size = sizeof(sl_sampling), .temperature = -1};
     assert_int_equal(sl_session_next(p.session, &wrong, &token, &err), SL_INVALID);
     (void)next(&p, &any);
     sl_session_cancel(p.session);
@@ -135,7 +137,7 @@ static void ends_are_told(const char *device) {
     must(sl_session_sample(p.session, &any, &token, &err));
     must(sl_session_rewind(p.session, 0, &err));
     assert_int_equal(sl_session_next(p.session, &any, &token, &err), SL_INVALID);
-    assert_int_equal(sl_session_stats(p.session).decode_tokens, CONTEXT - PROMPT);
+    assert_int_equal(test_session_stats(p.session).decode_tokens, CONTEXT - PROMPT);
     close_pair(&p);
 }
 

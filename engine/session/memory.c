@@ -36,7 +36,7 @@ static uint64_t loading_bytes(const sl_model *model, const sl_memory_use *use) {
 }
 
 void sl_memory_measure(const sl_model *model, uint64_t expert_bytes, sl_memory_use *use) {
-    const sl_device_stats device = sl_device_count(model->device);
+    const sl_device_stats device = sl_device_stats_of(model->device);
     const sl_checkpoint_memory checkpoints = sl_checkpoints_memory(model->forward, 0);
     *use = (sl_memory_use){.struct_size = sizeof *use};
     use->weight_bytes = sl_weights_bytes(&model->weights);
@@ -76,7 +76,7 @@ static bool fits_device(const sl_model *model, const sl_model_options *options) 
     if (!model->device_info.holds_experts) return false;
     uint64_t room = sl_memory_device_budget(model, options);
     if (room == 0)
-        room = less(sl_device_count(model->device).free_bytes,
+        room = less(sl_device_stats_of(model->device).free_bytes,
                     sl_weights_bytes(&model->weights) + 2ull * GIGABYTE);
     return room >= model->experts.memory_bytes;
 }

@@ -172,7 +172,7 @@ static sl_status set_context(sl_model *model, const sl_model_options *options, s
  * programs of that size as are kept. */
 static uint64_t count_program_bytes(const sl_model *model) {
     enum { COMPILED = 2 };
-    const uint64_t workspace = sl_device_count(model->device).workspace_bytes;
+    const uint64_t workspace = sl_device_stats_of(model->device).workspace_bytes;
     const uint64_t device = model->device_meter.bytes, programs = model->program_meter.bytes;
     const uint64_t all = programs + (device > workspace ? device - workspace : 0);
     return all * (SL_KEPT_FORWARDS / COMPILED) + model->program_meter.peak_bytes - programs;

@@ -2,6 +2,7 @@
 #include "engine/session/model.h"
 #include "runtime/devices.h"
 #include "sluice/sluice.h"
+#include "tests/support/described.h"
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,8 +45,8 @@ static void no_driver_is_not_noted(void **state) {
             skip();
         }
     sl_model *model = open_fable(NULL);
-    assert_string_equal(sl_model_describe(model).device, "cpu");
-    assert_null(sl_model_describe(model).note);
+    assert_string_equal(test_model_info(model).device, "cpu");
+    assert_null(test_model_info(model).note);
     sl_model_close(model);
 }
 
@@ -55,8 +56,8 @@ static void a_driver_without_a_gpu_is_not_noted(void **state) {
     break_call("cuInit", 0, NO_DEVICE, true);
     sl_model *model = open_fable("auto");
     break_call("", 0, 0, false);
-    assert_string_equal(sl_model_describe(model).device, "cpu");
-    assert_null(sl_model_describe(model).note);
+    assert_string_equal(test_model_info(model).device, "cpu");
+    assert_null(test_model_info(model).note);
     sl_model_close(model);
 }
 
@@ -66,12 +67,12 @@ static void a_gpu_that_fails_is_noted(void **state) {
     break_call("cuDriverGetVersion", 0, OLD_DRIVER, true);
     sl_model *model = open_fable("auto"), *asked = open_fable("cpu");
     break_call("", 0, 0, false);
-    const char *note = sl_model_describe(model).note;
-    assert_string_equal(sl_model_describe(model).device, "cpu");
+    const char *note = test_model_info(model).note;
+    assert_string_equal(test_model_info(model).device, "cpu");
     assert_non_null(note);
     assert_non_null(strstr(note, "running on the cpu"));
     assert_non_null(strstr(note, "11.4"));
-    assert_null(sl_model_describe(asked).note);
+    assert_null(test_model_info(asked).note);
     sl_model_close(model);
     sl_model_close(asked);
 }
@@ -90,8 +91,8 @@ static void options_without_effect_are_noted(void **state) {
         options.struct_size = sizeof options;
         options.device = "cpu";
         if (sl_model_open("models/fable", &options, &model, &err)) fail_msg("%s", err.message);
-        assert_non_null(sl_model_describe(model).note);
-        assert_non_null(strstr(sl_model_describe(model).note, cases[i].word));
+        assert_non_null(test_model_info(model).note);
+        assert_non_null(strstr(test_model_info(model).note, cases[i].word));
         sl_model_close(model);
     }
 }

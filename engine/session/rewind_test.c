@@ -1,5 +1,6 @@
 /* rewind_test.c - What going back costs: the tokens that are computed again, and the experts that
  * they use.  One model has recurrent state and KV caches, the other KV caches alone. */
+#include "tests/support/described.h"
 #include "tests/support/folder.h"
 
 #include "engine/session/session.h"
@@ -39,7 +40,7 @@ static opened open_with(const char *path, uint32_t chunk, uint32_t checkpoints) 
     const sl_session_options how = {
         .struct_size = sizeof how, .chunk_tokens = chunk, .checkpoints = checkpoints};
     must(sl_model_open(path, &options, &o.model, &err));
-    assert_int_equal(sl_model_describe(o.model).vocab, VOCAB);
+    assert_int_equal(test_model_info(o.model).vocab, VOCAB);
     must(sl_session_create(o.model, &how, &o.session, &err));
     return o;
 }
@@ -60,7 +61,7 @@ typedef struct {
     uint64_t experts, recomputed;
 } used;
 static used look(const opened *o) {
-    const sl_stats stats = sl_session_stats(o->session);
+    const sl_stats stats = test_session_stats(o->session);
     return (used){stats.expert_hits + stats.expert_misses, stats.recomputed_tokens};
 }
 static used since(const opened *o, used before) {
@@ -111,11 +112,13 @@ static void sampling_after_rewinding_computes_one_token(void **state) {
     opened o = open_with(attention_model(), 64, 0);
     sl_token first, again;
     extend(&o, 0, 200);
-    must(sl_session_sample(o.session, &(sl_sampling){0}, &first, &err));
+    must(sl_session_sample(o.session, &(sl_sampling){.struct_size = sizeof(sl_sampling)}, &first,
+                           &err));
     extend(&o, 200, 20);
     rewind_to(&o, 200);
     const used before = look(&o);
-    must(sl_session_sample(o.session, &(sl_sampling){0}, &again, &err));
+    must(sl_session_sample(o.session, &(sl_sampling){.struct_size = sizeof(sl_sampling)}, &again,
+                           &err));
     assert_int_equal(again, first);
     assert_int_equal(since(&o, before).experts, 2 * 2);
     assert_int_equal(since(&o, before).recomputed, 1);
@@ -157,7 +160,7 @@ static void long_generations_have_checkpoints(void **state) {
     extend(&o, 0, 10);
     for (size_t i = 10; i < 400; i++) extend(&o, i, 1);
     assert_int_equal(cost_of(&o, 390), 390 - 266);
-    const sl_stats stats = sl_session_stats(o.session);
+    const sl_stats stats = test_session_stats(o.session);
     assert_int_equal(stats.decode_tokens, 390);
     assert_int_equal(stats.prefill_tokens, 10 + 390 - 266 + 1);
     shut(&o);

@@ -41,12 +41,20 @@ int main(int argc, char **argv) {
         for (uint32_t i = 0; i < vocab; i++) logits[i] = (float)spread * normal();
         for (uint32_t i = 0; spread > 1 && i < 20; i++) logits[i * 997 % vocab] = 22 - (float)i;
         printf("%u logits, %s\n", vocab, spread > 1 ? "a few likely" : "all alike");
-        bench("greedy", logits, vocab, (sl_sampling){0});
-        bench("temperature", logits, vocab, (sl_sampling){.temperature = 0.8f});
+        bench("greedy", logits, vocab, (sl_sampling){.struct_size = sizeof(sl_sampling)});
+        bench("temperature", logits, vocab,
+              (sl_sampling){.struct_size = sizeof(sl_sampling), .temperature = 0.8f});
         bench("top-k 40, top-p 0.95", logits, vocab,
-              (sl_sampling){.temperature = 0.8f, .top_k = 40, .top_p = 0.95f});
-        bench("top-p 0.95", logits, vocab, (sl_sampling){.temperature = 0.8f, .top_p = 0.95f});
-        bench("min-p 0.05", logits, vocab, (sl_sampling){.temperature = 0.8f, .min_p = 0.05f});
+              (sl_sampling){.struct_size = sizeof(sl_sampling),
+                            .temperature = 0.8f,
+                            .top_k = 40,
+                            .top_p = 0.95f});
+        bench(
+            "top-p 0.95", logits, vocab,
+            (sl_sampling){.struct_size = sizeof(sl_sampling), .temperature = 0.8f, .top_p = 0.95f});
+        bench(
+            "min-p 0.05", logits, vocab,
+            (sl_sampling){.struct_size = sizeof(sl_sampling), .temperature = 0.8f, .min_p = 0.05f});
     }
     free(logits);
     return 0;

@@ -34,20 +34,24 @@ static void near(double found, double wanted) {
 static void greedy_takes_the_first_best(void **state) {
     (void)state;
     const float logits[VOCAB] = {1, 3, 2, 3, 0, -1};
-    assert_int_equal(sl_sample(logits, VOCAB, &(sl_sampling){0}, 0, candidates), 1);
+    assert_int_equal(
+        sl_sample(logits, VOCAB, &(sl_sampling){.struct_size = sizeof(sl_sampling)}, 0, candidates),
+        1);
 }
 
 static void draws_follow_probabilities(void **state) {
     (void)state;
     double shares[VOCAB];
-    count_draws(&(sl_sampling){.temperature = 1, .seed = 7}, shares);
+    count_draws(&(sl_sampling){.struct_size = sizeof(sl_sampling), .temperature = 1, .seed = 7},
+                shares);
     for (int i = 0; i < VOCAB; i++) near(shares[i], (double)probabilities[i]);
 }
 
 static void temperature_sharpens(void **state) {
     (void)state;
     double shares[VOCAB];
-    count_draws(&(sl_sampling){.temperature = 0.5f, .seed = 7}, shares);
+    count_draws(&(sl_sampling){.struct_size = sizeof(sl_sampling), .temperature = 0.5f, .seed = 7},
+                shares);
     near(shares[1], 0.16 / (0.01 + 0.16 + 0.0001 + 0.09 + 0.0016 + 0.0225));
 }
 
@@ -55,7 +59,10 @@ static void top_k_keeps_k(void **state) {
     (void)state;
     for (uint32_t k = 1; k <= VOCAB + 1; k++) {
         double shares[VOCAB];
-        count_draws(&(sl_sampling){.temperature = 1, .top_k = k, .seed = 3}, shares);
+        count_draws(
+            &(sl_sampling){
+                .struct_size = sizeof(sl_sampling), .temperature = 1, .top_k = k, .seed = 3},
+            shares);
         const double order[VOCAB] = {shares[1], shares[3], shares[5],
                                      shares[0], shares[4], shares[2]};
         for (uint32_t i = 0; i < VOCAB; i++) assert_true((order[i] > 0) == (i < k));
@@ -65,7 +72,10 @@ static void top_k_keeps_k(void **state) {
 static void top_p_keeps_the_nucleus(void **state) {
     (void)state;
     double shares[VOCAB];
-    count_draws(&(sl_sampling){.temperature = 1, .top_p = 0.69f, .seed = 3}, shares);
+    count_draws(
+        &(sl_sampling){
+            .struct_size = sizeof(sl_sampling), .temperature = 1, .top_p = 0.69f, .seed = 3},
+        shares);
     near(shares[1], 0.4 / 0.7);
     near(shares[3], 0.3 / 0.7);
     assert_true(shares[5] == 0 && shares[0] == 0);
@@ -74,7 +84,10 @@ static void top_p_keeps_the_nucleus(void **state) {
 static void min_p_drops_the_unlikely(void **state) {
     (void)state;
     double shares[VOCAB];
-    count_draws(&(sl_sampling){.temperature = 1, .min_p = 0.24f, .seed = 3}, shares);
+    count_draws(
+        &(sl_sampling){
+            .struct_size = sizeof(sl_sampling), .temperature = 1, .min_p = 0.24f, .seed = 3},
+        shares);
     assert_true(shares[0] > 0 && shares[4] == 0 && shares[2] == 0);
 }
 
@@ -84,7 +97,8 @@ static void the_same_seed_and_position_draw_the_same(void **state) {
     int differing = 0;
     fill_logits(logits);
     for (uint64_t p = 0; p < 100; p++) {
-        const sl_sampling a = {.temperature = 1, .seed = 1}, b = {.temperature = 1, .seed = 2};
+        const sl_sampling a = {.struct_size = sizeof(sl_sampling), .temperature = 1, .seed = 1},
+                          b = {.temperature = 1, .seed = 2};
         const sl_token first = sl_sample(logits, VOCAB, &a, p, candidates);
         assert_int_equal(first, sl_sample(logits, VOCAB, &a, p, candidates));
         differing += first != sl_sample(logits, VOCAB, &b, p, candidates);
@@ -144,7 +158,8 @@ static void large_vocabularies_are_filtered_alike(void **state) {
             logits[i] = roundf((float)(random_share() * random_share() * 1000)) / 64;
             drawn[i] = false;
         }
-        const sl_sampling sampling = {.temperature = 0.5f,
+        const sl_sampling sampling = {.struct_size = sizeof(sl_sampling),
+                                      .temperature = 0.5f,
                                       .top_k = trial % 2 ? (uint32_t)(random_share() * 90) : 0,
                                       .top_p = trial % 3 ? (float)random_share() : 0,
                                       .min_p = trial % 5 ? (float)random_share() * 0.5f : 0,
@@ -179,7 +194,8 @@ static void what_is_no_number_is_not_drawn(void **state) {
             assert_true(token == 77 || token == 129);
         }
     logits[0] = 0;
-    assert_int_equal(sl_sample(logits, COUNT, &(sl_sampling){0}, 0, room), 77);
+    assert_int_equal(
+        sl_sample(logits, COUNT, &(sl_sampling){.struct_size = sizeof(sl_sampling)}, 0, room), 77);
 }
 
 int main(void) {

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "engine/session/session.h"
 #include "sluice/sluice.h"
+#include "tests/support/described.h"
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -49,9 +50,9 @@ static float *all_logits(sl_model_options options, uint32_t chunk, sl_stats *sta
     sl_session *session = open_session(model, chunk);
     sl_token tokens[TOKENS];
     fill_tokens(tokens, TOKENS);
-    float *logits = malloc(TOKENS * sl_model_describe(model).vocab * sizeof *logits);
+    float *logits = malloc(TOKENS * test_model_info(model).vocab * sizeof *logits);
     must(sl_session_extend_all(session, tokens, TOKENS, logits, NULL, &err));
-    if (stats) *stats = sl_session_stats(session);
+    if (stats) *stats = test_session_stats(session);
     sl_session_destroy(session);
     sl_model_close(model);
     return logits;
@@ -157,7 +158,7 @@ static void halves_hardly_change_results(void **state) {
     same(unasked, automatic, TOKENS);
     free(unasked), free(asked), free(automatic);
     sl_model *large = open_model(exact), *small = open_model((sl_model_options){0});
-    assert_true(sl_model_describe(small).state_bytes < sl_model_describe(large).state_bytes);
+    assert_true(test_model_info(small).state_bytes < test_model_info(large).state_bytes);
     sl_model_close(large);
     sl_model_close(small);
     sl_model *none = NULL;
@@ -226,7 +227,9 @@ static void cancelling_keeps_what_was_kept(void **state) {
     assert_int_equal(sl_session_extend(session, tokens + 30, 1, &err), SL_CANCELLED);
     assert_int_equal(sl_session_length(session), 30);
     sl_session_cancel(session);
-    assert_int_equal(sl_session_sample(session, &(sl_sampling){0}, &token, &err), SL_CANCELLED);
+    assert_int_equal(sl_session_sample(session, &(sl_sampling){.struct_size = sizeof(sl_sampling)},
+                                       &token, &err),
+                     SL_CANCELLED);
     assert_int_equal(sl_session_length(session), 30);
     must(sl_session_extend(session, tokens + 30, 1, &err));
     memcpy(resumed, sl_session_logits(session, NULL), sizeof resumed);
@@ -244,7 +247,10 @@ static void logits_that_are_no_numbers(void **state) {
     static float broken[1280];
     sl_token token;
     for (int i = 0; i < 1280; i++) broken[i] = NAN;
-    static const sl_sampling hows[] = {{0}, {.temperature = 1}, {.temperature = 1, .top_k = 5}};
+    static const sl_sampling hows[] = {
+        {.struct_size = sizeof hows[0]},
+        {.struct_size = sizeof hows[0], .temperature = 1},
+        {.struct_size = sizeof hows[0], .temperature = 1, .top_k = 5}};
     for (int h = 0; h < 3; h++) {
         must(sl_session_rewind(session, 0, &err));
         must(sl_session_extend(session, (sl_token[]){1, 2, 3}, 3, &err));
@@ -272,12 +278,12 @@ static void sessions_do_not_disturb_each_other(void **state) {
     must(sl_session_extend(a, tokens + 20, 1, &err));
     memcpy(alone, sl_session_logits(a, NULL), sizeof alone);
     must(sl_session_rewind(a, 20, &err));
-    const sl_stats before = sl_session_stats(a);
-    assert_int_equal(sl_session_stats(b).expert_hits + sl_session_stats(b).expert_misses, 0);
+    const sl_stats before = test_session_stats(a);
+    assert_int_equal(test_session_stats(b).expert_hits + test_session_stats(b).expert_misses, 0);
     must(sl_session_extend(b, others, 33, &err));
-    assert_true(sl_session_stats(b).expert_hits > 0 && sl_session_stats(b).expert_misses > 0);
-    assert_int_equal(sl_session_stats(a).expert_hits, before.expert_hits);
-    assert_int_equal(sl_session_stats(a).expert_misses, before.expert_misses);
+    assert_true(test_session_stats(b).expert_hits > 0 && test_session_stats(b).expert_misses > 0);
+    assert_int_equal(test_session_stats(a).expert_hits, before.expert_hits);
+    assert_int_equal(test_session_stats(a).expert_misses, before.expert_misses);
     must(sl_session_extend(a, tokens + 20, 1, &err));
     assert_memory_equal(alone, sl_session_logits(a, NULL), sizeof alone);
     sl_session_destroy(a);
@@ -326,9 +332,9 @@ static void reading_weights_is_not_compiling(void **state) {
     sl_model *model = open_model(
         (sl_model_options){.device = "cpu", .progress = slow_progress, .progress_ctx = &calls});
     sl_session *session = open_session(model, 16);
-    const sl_stats stats = sl_session_stats(session);
+    const sl_stats stats = test_session_stats(session);
     assert_true(calls > 50);
-    assert_true(sl_model_describe(model).weights_seconds > 0.01 * calls);
+    assert_true(test_model_info(model).weights_seconds > 0.01 * calls);
     assert_true(stats.compile_seconds > 0 && stats.compile_seconds < 0.01 * calls);
     sl_session_destroy(session);
     sl_model_close(model);
@@ -340,7 +346,9 @@ static void mistakes_are_explained(void **state) {
     sl_session *session = open_session(model, 16);
     sl_token tokens[40] = {0};
     sl_token out;
-    assert_int_equal(sl_session_sample(session, &(sl_sampling){0}, &out, &err), SL_INVALID);
+    assert_int_equal(
+        sl_session_sample(session, &(sl_sampling){.struct_size = sizeof(sl_sampling)}, &out, &err),
+        SL_INVALID);
     assert_int_equal(sl_session_extend(session, tokens, 40, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "40 tokens"));
     tokens[1] = 5000;
@@ -379,13 +387,17 @@ static void decoding_allocates_nothing(void **state) {
     for (int token = 0; token < REPLAYED; token++) {
         if (sl_session_length(session) == TOKENS) must(sl_session_rewind(session, 10, &err));
         sl_token next = tokens[token % TOKENS];
-        const sl_sampling sampling = {.temperature = 1, .top_k = 40, .top_p = 0.9f, .seed = 1};
+        const sl_sampling sampling = {.struct_size = sizeof(sl_sampling),
+                                      .temperature = 1,
+                                      .top_k = 40,
+                                      .top_p = 0.9f,
+                                      .seed = 1};
         if (sl_session_length(session) > 10)
             must(sl_session_sample(session, &sampling, &next, &err));
         must(sl_session_extend(session, &next, 1, &err));
     }
     assert_int_equal(allocations, before);
-    assert_int_equal(sl_session_stats(session).programs_compiled, 3); /* two when it was opened */
+    assert_int_equal(test_session_stats(session).programs_compiled, 3); /* two when it was opened */
     sl_session_destroy(session);
     sl_model_close(model);
 }

@@ -1,5 +1,5 @@
 /* inspect.h - Show how a graph or a model's forward pass is compiled, where its time goes, and the
- * limits of the hardware.
+ * limits of the hardware.  Experimental as a whole: see experimental.h.
  *
  * Compile options are words separated by commas:
  *
@@ -46,12 +46,12 @@ typedef struct {
     uint64_t calls;
     double seconds; /* sum over all threads */
     double share;   /* of the time of all rows, 0 to 1 */
-} sl_inspect_row;
+} sl_inspect_row;   /* closed */
 
 typedef struct {
     const char *rule, *label; /* the rule of fusion, and the last node that it matched */
     const char *reason;       /* why it was not applied; NULL: it was */
-} sl_inspect_fusion;
+} sl_inspect_fusion;          /* closed */
 
 /* One step waits for another: an edge, or a reason for the barrier before its level. */
 typedef struct {
@@ -62,7 +62,7 @@ typedef struct {
     const char *buffer; /* that `from` accesses */
     const char *over;   /* if memory is shared: the other buffer, which `to` accesses; else "" */
     uint64_t bytes;     /* that both access */
-} sl_inspect_wait;
+} sl_inspect_wait;      /* closed */
 
 typedef struct {
     size_t struct_size;           /* set by the caller */
@@ -112,20 +112,22 @@ SL_API void sl_inspect_report_deinit(sl_inspect_report *report); /* NULL is fine
  * those of temporaries and outputs are offsets in the arena.
  *
  * If it fails there is nothing to release. */
-SL_CHECKED sl_status sl_inspect(sl_model *model, const sl_inspect_options *options,
-                                sl_inspect_report *out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_inspect(sl_model *model, const sl_inspect_options *options,
+                                       sl_inspect_report *out, sl_error *err);
 /* The same for a graph: compiles it for the device of `compile`, which need not be there unless it
  * is run, traced or asked for its launches. */
-SL_CHECKED sl_status sl_inspect_graph(const sl_graph *graph, const sl_compile_options *compile,
-                                      const sl_inspect_options *options, sl_inspect_report *out,
-                                      sl_error *err);
+SL_API SL_CHECKED sl_status sl_inspect_graph(const sl_graph *graph,
+                                             const sl_compile_options *compile,
+                                             const sl_inspect_options *options,
+                                             sl_inspect_report *out, sl_error *err);
 /* The same for a graph that was compiled.  If it is run, its inputs and weights must have been set;
  * its states change as in other runs.  Not supported on the device "ref". */
-SL_CHECKED sl_status sl_compiled_report(sl_compiled *compiled, const sl_inspect_options *options,
-                                        sl_inspect_report *out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_compiled_report(sl_compiled *compiled,
+                                               const sl_inspect_options *options,
+                                               sl_inspect_report *out, sl_error *err);
 /* The report as readable text.  *out_text is released with sl_free. */
-SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
-                                     sl_error *err);
+SL_API SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
+                                            sl_error *err);
 
 /* Runs a forward pass on two devices and compares each step of the program, with the same inputs
  * for both. */
@@ -141,9 +143,10 @@ typedef struct {
     char name[32];
     uint64_t steps;
     double worst; /* largest relative difference of a result: ||b - a|| / ||a|| */
-} sl_compare_row;
+} sl_compare_row; /* closed */
 
 typedef struct {
+    size_t struct_size; /* set by the caller */
     uint32_t steps;
     double tolerance;
     int differs; /* nonzero: a step differs by more than the tolerance; the first such step: */
@@ -154,14 +157,15 @@ typedef struct {
     sl_compare_row ops[SL_COMPARE_ROWS];
 } sl_compare_report;
 /* Both must be the same model, opened on two devices; the first may be on "ref". */
-SL_CHECKED sl_status sl_compare(sl_model *first, sl_model *second,
-                                const sl_compare_options *options, sl_compare_report *out,
-                                sl_error *err);
+SL_API SL_CHECKED sl_status sl_compare(sl_model *first, sl_model *second,
+                                       const sl_compare_options *options, sl_compare_report *out,
+                                       sl_error *err);
 
 /* Hardware limits ("floors"), [0] on one thread and [1] on all threads: memory bandwidth beyond the
  * caches, f32 multiply-adds in registers, and int8 multiply-adds in registers (two operations
  * each). The best of several short passes, and their median. */
 typedef struct {
+    size_t struct_size; /* set by the caller */
     uint32_t threads;
     uint64_t block_bytes; /* size of the memory that was read; less than 1 GiB if memory is short */
     double core_share;    /* share of core time that the threads got, 0 to 1; well below 1 means
@@ -171,27 +175,31 @@ typedef struct {
     double int8_operations_per_second[2], median_int8_operations_per_second[2];
 } sl_floors;
 /* Measures the limits in about two seconds.  threads 0: one per core. */
-SL_CHECKED sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err);
 
 /* Disk bandwidth for random direct reads of the model's experts. */
 typedef struct {
+    size_t struct_size; /* set by the caller */
     uint32_t reads_in_flight;
     uint64_t expert_bytes; /* size of the largest expert, which is read in one to three parts */
     double read_bytes_per_second, median_read_bytes_per_second;
 } sl_disk_floor;
 /* Measures it in about a second, with a separate reader of the same kind as the model's. */
-SL_CHECKED sl_status sl_measure_disk(const sl_model *model, sl_disk_floor *out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_measure_disk(const sl_model *model, sl_disk_floor *out,
+                                            sl_error *err);
 
 /* Limits of the model's GPU: copies within its memory (bytes read and written), bf16 matrix tiles,
  * copies from the host.  All 0 if the model does not run on a GPU. */
 typedef struct {
+    size_t struct_size; /* set by the caller */
     double copy_bytes_per_second, bf16_operations_per_second, host_bytes_per_second;
 } sl_gpu_floors;
-SL_CHECKED sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_measure_gpu(sl_model *model, sl_gpu_floors *out, sl_error *err);
 
 /* The cost of one token.  Operations are those of matrix products, including its routed experts. In
  * prefill the output head is computed for one token of a forward pass only and is not counted. */
 typedef struct {
+    size_t struct_size;    /* set by the caller */
     uint64_t weight_bytes; /* read to decode one token */
     uint64_t expert_bytes; /* the part of it that is routed experts */
     double expert_share;   /* share of all experts that one token uses; 0 if there are none */
@@ -201,12 +209,14 @@ typedef struct {
     uint64_t operations_per_position; /* of attention, per earlier token */
     int int8_activations;             /* nonzero: products use int8 activations; 0: f32 */
 } sl_token_cost;
-SL_API sl_token_cost sl_model_token_cost(const sl_model *model);
+SL_API SL_CHECKED sl_status sl_model_token_cost(const sl_model *model, sl_token_cost *out,
+                                                sl_error *err);
 
 /* Simulates a context of `length` tokens: the KV cache is filled with noise, and the recurrent
  * state is that of the tokens so far, of which there must be at least one.  For benchmarks at a
  * context depth without computing the context. */
-SL_CHECKED sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *err);
+SL_API SL_CHECKED sl_status sl_session_fake_context(sl_session *session, size_t length,
+                                                    sl_error *err);
 
 #ifdef __cplusplus
 }

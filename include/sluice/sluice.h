@@ -1,12 +1,12 @@
 /* sluice.h - Run Mixture-of-Experts language models larger than memory.
  *
  * A model may be shared by several threads.  A session is one conversation and may be used by one
- * thread at a time.  In option structs, set struct_size to the sizeof of the struct; a field that
- * is zero means "default", and new fields are only ever appended.  Functions that can fail return
- * sl_status and write a message to err unless err is NULL.  A pointer may be NULL where it is said
- * here; options and err always may, and so may what is to be closed, destroyed or freed.  Any other
- * NULL gives SL_INVALID, or from a function without a status the result "nothing": zero, an empty
- * text.  No function prints, exits, or reads the environment. */
+ * thread at a time.  In structs that begin with struct_size, set it to the sizeof of the struct; a
+ * field of options that is zero means "default" (status.h has the whole rule).  Functions that can
+ * fail return sl_status and write a message to err unless err is NULL.  A pointer may be NULL where
+ * it is said here; options and err always may, and so may what is to be closed, destroyed or freed.
+ * Any other NULL gives SL_INVALID, or from a function without a status the result "nothing": zero,
+ * an empty text.  No function prints, exits, or reads the environment. */
 #ifndef SLUICE_H
 #define SLUICE_H
 #include "sluice/status.h"
@@ -19,6 +19,7 @@ extern "C" {
 #define SL_VERSION_MINOR  2
 #define SL_VERSION_PATCH  0
 #define SL_VERSION_NUMBER (SL_VERSION_MAJOR * 10000 + SL_VERSION_MINOR * 100 + SL_VERSION_PATCH)
+/* SL_VERSION of the library that runs, which may be newer than this header. */
 SL_API const char *sl_version(void);
 
 typedef int32_t sl_token;
@@ -31,11 +32,13 @@ typedef int sl_progress_fn(void *ctx, const char *what, uint64_t done, uint64_t 
 
 /* A device that models and graphs run on. */
 typedef struct {
-    const char *name, *summary;
-    int runs_models; /* 0: for graphs only */
+    size_t struct_size;         /* set by the caller */
+    const char *name, *summary; /* constant */
+    int runs_models;            /* 0: for graphs only */
 } sl_device_item;
-/* The devices that this build knows, in order; returns 0 past the end. */
-SL_API int sl_device_at(uint32_t index, sl_device_item *out);
+/* The devices that this build knows, in order; index is less than the count. */
+SL_API uint32_t sl_device_count(void);
+SL_API SL_CHECKED sl_status sl_device_at(uint32_t index, sl_device_item *out, sl_error *err);
 
 typedef struct {
     size_t struct_size;
@@ -63,12 +66,15 @@ typedef struct {
         device_budget_share; /* the same as a share of the bytes of all experts, 0 < share <= 1 */
 } sl_model_options;
 
-/* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file. */
-SL_CHECKED sl_status sl_model_open(const char *path, const sl_model_options *options,
-                                   sl_model **out, sl_error *err);
+/* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file.  Options and their texts are
+ * copied; the allocator must outlive the model. */
+SL_API SL_CHECKED sl_status sl_model_open(const char *path, const sl_model_options *options,
+                                          sl_model **out, sl_error *err);
 SL_API void sl_model_close(sl_model *model); /* destroy its sessions first; NULL is allowed */
 
 typedef struct {
+    size_t struct_size; /* set by the caller */
+    /* Texts are borrowed from the model. */
     const char *architecture, *format, *device, *isa, *reader;
     uint32_t vocab, hidden, layers, full_attention_layers, experts, experts_used;
     uint32_t context_tokens, max_context_tokens, threads;
@@ -88,7 +94,8 @@ typedef struct {
     double files_seconds, memory_seconds, weights_seconds, text_seconds;
     uint64_t active_parameters; /* those that one token uses */
 } sl_model_info;
-SL_API sl_model_info sl_model_describe(const sl_model *model);
+SL_API SL_CHECKED sl_status sl_model_describe(const sl_model *model, sl_model_info *out,
+                                              sl_error *err);
 
 /* Host memory of an open model in bytes.  Every part is counted at its largest, also what is
  * allocated later: the process stays below promised_bytes, page cache included. */
@@ -109,13 +116,14 @@ typedef struct {
     uint64_t machine_left_bytes, group_left_bytes; /* free on this machine, and within the limits of
                                                     * control groups; UINT64_MAX: no limit */
 } sl_memory_use;
-SL_API void sl_model_memory(const sl_model *model, sl_memory_use *out);
+SL_API SL_CHECKED sl_status sl_model_memory(const sl_model *model, sl_memory_use *out,
+                                            sl_error *err);
 
 /* Tokenizes a text, in which special tokens (<|im_end|>) are recognised.  *out_count is the number
  * of tokens of the whole text, even if it exceeds capacity. */
-SL_CHECKED sl_status sl_model_tokenize(const sl_model *model, const char *text, size_t bytes,
-                                       sl_token *tokens, size_t capacity, size_t *out_count,
-                                       sl_error *err);
+SL_API SL_CHECKED sl_status sl_model_tokenize(const sl_model *model, const char *text, size_t bytes,
+                                              sl_token *tokens, size_t capacity, size_t *out_count,
+                                              sl_error *err);
 /* The bytes of a token, borrowed from the model, not NUL-terminated. */
 SL_API const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes);
 /* Number of leading spaces to remove from a decoded text, because the tokenizer adds them when it
@@ -129,18 +137,22 @@ SL_API int sl_model_token_special(const sl_model *model, sl_token token);
 
 /* A tokenizer without a model, from a folder with tokenizer.json or from any model path. */
 typedef struct sl_vocabulary sl_vocabulary;
-SL_CHECKED sl_status sl_vocabulary_open(const char *path, sl_vocabulary **out, sl_error *err);
-SL_API void sl_vocabulary_close(sl_vocabulary *vocabulary);
-SL_CHECKED sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const char *text,
-                                          size_t bytes, sl_token *tokens, size_t capacity,
-                                          size_t *out_count, sl_error *err);
+SL_API SL_CHECKED sl_status sl_vocabulary_open(const char *path, sl_vocabulary **out,
+                                               sl_error *err);
+SL_API void sl_vocabulary_close(sl_vocabulary *vocabulary); /* NULL is fine */
+/* As sl_model_tokenize. */
+SL_API SL_CHECKED sl_status sl_vocabulary_encode(const sl_vocabulary *vocabulary, const char *text,
+                                                 size_t bytes, sl_token *tokens, size_t capacity,
+                                                 size_t *out_count, sl_error *err);
 /* The same, but special tokens in the text are encoded as ordinary text. */
-SL_CHECKED sl_status sl_vocabulary_encode_plain(const sl_vocabulary *vocabulary, const char *text,
-                                                size_t bytes, sl_token *tokens, size_t capacity,
-                                                size_t *out_count, sl_error *err);
+SL_API SL_CHECKED sl_status sl_vocabulary_encode_plain(const sl_vocabulary *vocabulary,
+                                                       const char *text, size_t bytes,
+                                                       sl_token *tokens, size_t capacity,
+                                                       size_t *out_count, sl_error *err);
 /* The tokens to put before a text (BOS); borrowed. */
 SL_API size_t sl_vocabulary_begin_tokens(const sl_vocabulary *vocabulary, const sl_token **out);
 SL_API uint32_t sl_vocabulary_size(const sl_vocabulary *vocabulary); /* highest id + 1 */
+/* The bytes of a token, borrowed, not NUL-terminated; out_bytes: how many. */
 SL_API const char *sl_vocabulary_text(const sl_vocabulary *vocabulary, sl_token token,
                                       size_t *out_bytes);
 
@@ -152,24 +164,27 @@ typedef struct {
 /* Renders the model's chat template with the variables of a JSON object {"messages":
  * [{"role","content"}...], "add_generation_prompt": true, ...}.  *out_text is released with
  * sl_free.  SL_UNSUPPORTED: the model has no chat template; SL_FORMAT: it does not parse. */
-SL_CHECKED sl_status sl_model_render_chat(const sl_model *model, const char *variables_json,
-                                          const sl_render_options *options, char **out_text,
-                                          sl_error *err);
+SL_API SL_CHECKED sl_status sl_model_render_chat(const sl_model *model, const char *variables_json,
+                                                 const sl_render_options *options, char **out_text,
+                                                 sl_error *err);
 /* Renders the chat template with the same variables and tokenizes the result.  Special tokens of
  * the template are recognised, but not those that stand in a message: they are ordinary text, so
  * that a message cannot pretend to end and to be followed by another. */
-SL_CHECKED sl_status sl_model_tokenize_chat(const sl_model *model, const char *variables_json,
-                                            sl_token *tokens, size_t capacity, size_t *out_count,
-                                            sl_error *err);
+SL_API SL_CHECKED sl_status sl_model_tokenize_chat(const sl_model *model,
+                                                   const char *variables_json, sl_token *tokens,
+                                                   size_t capacity, size_t *out_count,
+                                                   sl_error *err);
+/* 1 or 0. */
 SL_API int sl_model_has_tokenizer(const sl_model *model);
 SL_API int sl_model_has_chat_template(const sl_model *model);
 
 /* Streaming text output that never emits half of a UTF-8 character.  out needs room for
- * 3 * (count + 4) bytes; both functions return the number of bytes written. */
+ * 3 * (count + 4) bytes; a stream begins as zeros, and both functions return the number of bytes
+ * written. */
 typedef struct {
     char pending[4];
     uint32_t count;
-} sl_text_stream;
+} sl_text_stream; /* closed */
 SL_API size_t sl_text_stream_push(sl_text_stream *stream, const char *bytes, size_t count,
                                   char *out);
 SL_API size_t sl_text_stream_finish(sl_text_stream *stream, char *out);
@@ -181,25 +196,27 @@ typedef struct {
     uint32_t checkpoints;  /* copies of the recurrent state that rewinding can start from, at most
                             * 64; default 4; models without recurrent state need and have none */
 } sl_session_options;
-SL_CHECKED sl_status sl_session_create(sl_model *model, const sl_session_options *options,
-                                       sl_session **out, sl_error *err);
-SL_API void sl_session_destroy(sl_session *session);
+/* The model is borrowed, options are copied. */
+SL_API SL_CHECKED sl_status sl_session_create(sl_model *model, const sl_session_options *options,
+                                              sl_session **out, sl_error *err);
+SL_API void sl_session_destroy(sl_session *session); /* NULL is fine */
 
 /* Appends tokens to the sequence and computes the logits after the last one. */
-SL_CHECKED sl_status sl_session_extend(sl_session *session, const sl_token *tokens, size_t count,
-                                       sl_error *err);
+SL_API SL_CHECKED sl_status sl_session_extend(sl_session *session, const sl_token *tokens,
+                                              size_t count, sl_error *err);
 /* The same, with the logits after every token: out_logits[count * vocab].  out_hidden may be NULL;
  * otherwise it receives the residual stream after the final norm, [count * hidden]. */
-SL_CHECKED sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens,
-                                           size_t count, float *out_logits, float *out_hidden,
-                                           sl_error *err);
+SL_API SL_CHECKED sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens,
+                                                  size_t count, float *out_logits,
+                                                  float *out_hidden, sl_error *err);
 /* The logits after the last token, valid until the next call on this session; NULL before the first
  * extend and after sl_session_next. */
 SL_API const float *sl_session_logits(const sl_session *session, size_t *out_count);
+/* Tokens in the sequence. */
 SL_API size_t sl_session_length(const sl_session *session);
 /* Truncates the sequence to its first `length` tokens.  Recurrent state returns to the last
  * checkpoint before that; the next call computes the tokens in between again. */
-SL_CHECKED sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err);
+SL_API SL_CHECKED sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err);
 /* Makes the running call return SL_CANCELLED after the current forward pass; the session keeps the
  * tokens that it had before the call and those of the call that are finished.  If no call is
  * running, the next one is cancelled.  This is the only function that may be called from another
@@ -207,6 +224,7 @@ SL_CHECKED sl_status sl_session_rewind(sl_session *session, size_t length, sl_er
 SL_API void sl_session_cancel(sl_session *session);
 
 typedef struct {
+    size_t struct_size; /* set by the caller */
     float temperature;  /* 0: greedy */
     float top_p, min_p; /* 0: off */
     uint32_t top_k;     /* 0: off */
@@ -215,19 +233,21 @@ typedef struct {
 /* The default sampling of the model: of generation_config.json (greedy if "do_sample" is false) or
  * of the "general.sampling" keys of a GGUF file; what neither gives is temperature 0.8, top-k 40,
  * top-p 0.95, min-p 0.05. */
-SL_API sl_sampling sl_model_sampling(const sl_model *model);
+SL_API SL_CHECKED sl_status sl_model_sampling(const sl_model *model, sl_sampling *out,
+                                              sl_error *err);
 /* Samples a token from the logits; the session is not changed.  Fails with SL_FORMAT if no logit is
  * a number. */
-SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling,
-                                       sl_token *out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_session_sample(sl_session *session, const sl_sampling *sampling,
+                                              sl_token *out, sl_error *err);
 /* Samples a token and appends it to the sequence.  Its forward pass runs in the background or when
  * the next token is requested; until then there are no logits. */
-SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *sampling,
-                                     sl_token *out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_session_next(sl_session *session, const sl_sampling *sampling,
+                                            sl_token *out, sl_error *err);
 
 /* Two scopes: what the calls of this session did since it was created, and totals of the model
  * since it was opened, of all its sessions. */
 typedef struct {
+    size_t struct_size; /* set by the caller */
     /* Of the session.  Experts that its forward passes found in memory or not, bytes read for the
      * latter, time that reads took (they overlap), time that threads only waited for them. */
     uint64_t expert_hits, expert_misses, bytes_read;
@@ -251,7 +271,8 @@ typedef struct {
     uint64_t recomputed_tokens;
     uint64_t expert_first_reads; /* those of expert_misses that were never in memory before */
 } sl_stats;
-SL_API sl_stats sl_session_stats(const sl_session *session);
+SL_API SL_CHECKED sl_status sl_session_stats(const sl_session *session, sl_stats *out,
+                                             sl_error *err);
 
 typedef struct {
     size_t struct_size;
@@ -264,11 +285,11 @@ typedef struct {
 } sl_pack_options;
 /* Converts source, a model in any other format, to a pack; leaves no file behind on failure.  The
  * destination must not be a file of the source. */
-SL_CHECKED sl_status sl_pack_write(const char *source, const char *destination,
-                                   const sl_pack_options *options, sl_error *err);
+SL_API SL_CHECKED sl_status sl_pack_write(const char *source, const char *destination,
+                                          const sl_pack_options *options, sl_error *err);
 /* Reads the whole pack and fails at the first part that does not match its checksum. */
-SL_CHECKED sl_status sl_pack_verify(const char *path, sl_progress_fn *progress, void *progress_ctx,
-                                    sl_error *err);
+SL_API SL_CHECKED sl_status sl_pack_verify(const char *path, sl_progress_fn *progress,
+                                           void *progress_ctx, sl_error *err);
 
 typedef struct {
     size_t struct_size;
@@ -284,12 +305,12 @@ typedef struct {
  * words.  shape: a
  * name such as "qwen3.5-35b-a3b" (the error message for an unknown name lists them all), or the
  * path of a config.json.  Leaves no file behind on failure. */
-SL_CHECKED sl_status sl_synth_write(const char *shape, const char *destination,
-                                    const sl_synth_options *options, sl_error *err);
+SL_API SL_CHECKED sl_status sl_synth_write(const char *shape, const char *destination,
+                                           const sl_synth_options *options, sl_error *err);
 /* What is known of such a pack without writing it: architecture, dimensions, counts, types and
  * bytes of its weights.  All other fields are zero. */
-SL_CHECKED sl_status sl_synth_describe(const char *shape, const sl_synth_options *options,
-                                       sl_model_info *out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_synth_describe(const char *shape, const sl_synth_options *options,
+                                              sl_model_info *out, sl_error *err);
 
 #ifdef __cplusplus
 }

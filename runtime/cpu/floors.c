@@ -9,6 +9,7 @@
 #include "runtime/cpu/floors.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/structs.h"
 #include "base/team.h"
 #include "runtime/cpu/kernel_set.h"
 #include "sluice/inspect.h"
@@ -152,15 +153,17 @@ sl_status sl_measure_floors(uint32_t threads, sl_floors *out, sl_error *err) {
     measuring m = {.set = sl_cpu_kernel_set(NULL)};
     sl_team *teams[2] = {NULL, NULL};
     if (!out) return sl_fail(err, SL_INVALID, "sl_measure_floors: out is NULL");
-    *out = (sl_floors){0};
+    SL_TRY(SL_STRUCT_CHECK(sl_floors, out, err));
+    sl_floors found = {0};
     SL_TRY(make_block(&m, err));
     sl_status status = sl_team_create(1, NULL, &teams[0], err);
     if (status == SL_OK && threads != 1) status = sl_team_create(threads, NULL, &teams[1], err);
     if (status == SL_OK) {
         sl_team *const both[2] = {teams[0], teams[1] ? teams[1] : teams[0]};
-        out->threads = sl_team_size(both[1]);
-        out->block_bytes = m.chunks * CHUNK_BYTES;
-        measure(both, &m, out);
+        found.threads = sl_team_size(both[1]);
+        found.block_bytes = m.chunks * CHUNK_BYTES;
+        measure(both, &m, &found);
+        SL_STRUCT_GIVE(sl_floors, out, &found);
     }
     sl_team_destroy(teams[0]);
     sl_team_destroy(teams[1]);

@@ -15,7 +15,7 @@ static const char *const isas[] = {SL_ISA_NAMES};
 
 static void test_floors(void **state) {
     (void)state;
-    sl_floors floors;
+    sl_floors floors = {.struct_size = sizeof floors};
     sl_error err;
     assert_int_equal(sl_measure_floors(2, &floors, &err), SL_OK);
     assert_int_equal(floors.threads, 2);
@@ -37,7 +37,7 @@ static void test_floors(void **state) {
 
 static void test_one_thread(void **state) {
     (void)state;
-    sl_floors floors;
+    sl_floors floors = {.struct_size = sizeof floors};
     sl_error err;
     assert_int_equal(sl_measure_floors(1, &floors, &err), SL_OK);
     assert_int_equal(floors.threads, 1);

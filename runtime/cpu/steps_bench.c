@@ -310,7 +310,7 @@ static void bench_case(step_case *c, const sl_kernel_set *set, line *block, doub
 int main(int argc, char **argv) {
     const sl_kernel_set *set = sl_cpu_kernel_set(argc > 1 ? argv[1] : NULL);
     line *block = aligned_alloc(64, BLOCK_BYTES);
-    sl_floors floors;
+    sl_floors floors = {.struct_size = sizeof floors};
     sl_error err;
     if (!set || !block || sl_measure_floors(1, &floors, &err) != SL_OK) return 1;
     memset(block, 1, BLOCK_BYTES);

@@ -328,7 +328,7 @@ static void bits_are_the_same_when_experts_stream(void **state) {
     static const uint64_t rooms[] = {71, 25, 4};
     ready all = make_ready(true, false);
     const uint64_t wanted = bound_program_run(&all.bound, NULL);
-    const sl_device_stats info = sl_device_count(all.device);
+    const sl_device_stats info = sl_device_stats_of(all.device);
     assert_int_equal(info.expert_slots, 72);
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
         const uint64_t bytes = rooms[i] * (info.expert_bytes / info.expert_slots);
@@ -338,7 +338,7 @@ static void bits_are_the_same_when_experts_stream(void **state) {
                          2 * 3 + 1);
         must_be_proved(&some);
         assert_int_equal(bound_program_run(&some.bound, NULL), wanted);
-        assert_int_equal(sl_device_count(some.device).expert_slots, rooms[i]);
+        assert_int_equal(sl_device_stats_of(some.device).expert_slots, rooms[i]);
         drop(&some);
     }
     drop(&all);
@@ -348,7 +348,7 @@ static void bits_are_the_same_when_experts_stream(void **state) {
 static void experts_without_room_come_in_rounds(void **state) {
     (void)state;
     ready all = make_ready(true, false);
-    const sl_device_stats info = sl_device_count(all.device);
+    const sl_device_stats info = sl_device_stats_of(all.device);
     const uint64_t bytes = 3 * (info.expert_bytes / info.expert_slots);
     for (int chained = 0; chained < 2; chained++) {
         ready few = make_ready_with(

@@ -3,6 +3,7 @@
  * very same weights as floats does. */
 #include "sluice/sluice.h"
 #include "sluice/tensors.h"
+#include "tests/support/described.h"
 #include "tests/support/shared.h"
 #include <jansson.h>
 #include <math.h>
@@ -191,7 +192,8 @@ static void convert(const char *path, bool is_gpt_oss, made *coded, made *plain)
     (void)snprintf(file, sizeof file, "%s/model.safetensors", path);
     must(sl_tensors_open(file, &tensors, &err));
     for (uint32_t i = 0; i < sl_tensors_count(tensors); i++) {
-        const sl_tensor_item item = sl_tensors_at(tensors, i);
+        sl_tensor_item item;
+        must(sl_tensors_at(tensors, i, &item, &err));
         const fate f = fate_of(&item, is_gpt_oss);
         if (f == FP8) to_fp8(&item, coded, plain);
         if (f == MXFP4) to_mxfp4(&item, coded, plain);
@@ -224,7 +226,7 @@ static float *logits_of(const char *path, sl_model_options given, const sl_tenso
     must(sl_model_open(path, &given, &model, &err));
     const sl_session_options options = {.struct_size = sizeof options, .chunk_tokens = 32};
     must(sl_session_create(model, &options, &session, &err));
-    *out_count = (size_t)tokens->dims[0] * sl_model_describe(model).vocab;
+    *out_count = (size_t)tokens->dims[0] * test_model_info(model).vocab;
     float *out = malloc(*out_count * sizeof *out);
     assert_non_null(out);
     must(sl_session_extend_all(session, tokens->data, (size_t)tokens->dims[0], out, NULL, &err));

@@ -5,6 +5,7 @@
  * tools/make_gguf_heads.py).  The data is made from the checkpoint, and its sums are those of the
  * file that llama.cpp's converter wrote: the test's reading of its conventions is the right one. */
 #include "sluice/sluice.h"
+#include "tests/support/described.h"
 #include "tests/support/folder.h"
 #include "tests/support/gguf_recipe.h"
 #include "tests/support/shared.h"
@@ -111,7 +112,7 @@ static double error_of(const sl_model_options *options, sl_tensors *reference) {
     sl_session *session = NULL;
     must(sl_model_open(test_path("made.gguf"), options, &model, &err));
     const sl_tensor_item tokens = find(reference, "tokens"), wanted = find(reference, "logits");
-    const size_t count = (size_t)tokens.dims[tokens.rank - 1] * sl_model_describe(model).vocab;
+    const size_t count = (size_t)tokens.dims[tokens.rank - 1] * test_model_info(model).vocab;
     float *logits = malloc(count * sizeof *logits);
     assert_non_null(logits);
     must(sl_session_create(model, NULL, &session, &err));

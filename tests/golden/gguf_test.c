@@ -142,7 +142,8 @@ static void answers(void **state) {
         must(sl_session_create(model, NULL, &session, &err));
         must(sl_session_extend(session, tokens, count, &err));
         for (int i = 0; i < 40; i++) {
-            must(sl_session_sample(session, &(sl_sampling){0}, &token, &err));
+            must(sl_session_sample(session, &(sl_sampling){.struct_size = sizeof(sl_sampling)},
+                                   &token, &err));
             if (sl_model_token_ends(model, token)) break;
             const char *piece = sl_model_token_text(model, token, &bytes);
             assert_true(length + bytes < sizeof text);

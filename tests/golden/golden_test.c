@@ -2,6 +2,7 @@
  * computed (tiny checkpoints in float64, fable in float32). */
 #include "sluice/sluice.h"
 #include "sluice/tensors.h"
+#include "tests/support/described.h"
 #include "tests/support/shared.h"
 #include <math.h>
 #include <setjmp.h>
@@ -62,7 +63,7 @@ static void check_relative(const char *what, const float *found, const float *wa
 
 /* Logits of all tokens, and the last eight rows of the final hidden states where they are known. */
 static void check_logits(fixture *f, uint32_t chunk, double bound) {
-    const sl_model_info info = sl_model_describe(f->model);
+    const sl_model_info info = test_model_info(f->model);
     const sl_tensor_item tokens = tensor(f, "tokens"), wanted = tensor(f, "logits");
     const size_t count = (size_t)tokens.dims[0];
     float *logits = calloc(count * info.vocab, sizeof *logits);
@@ -91,7 +92,8 @@ static void check_greedy(fixture *f, const sl_token *wanted, size_t prompt, size
     must(f, sl_session_extend(session, wanted, prompt, &f->err));
     for (size_t i = prompt; i < count; i++) {
         sl_token token;
-        must(f, sl_session_sample(session, &(sl_sampling){0}, &token, &f->err));
+        must(f, sl_session_sample(session, &(sl_sampling){.struct_size = sizeof(sl_sampling)},
+                                  &token, &f->err));
         if (token != wanted[i]) fail_msg("greedy token %zu is %d, wanted %d", i, token, wanted[i]);
         must(f, sl_session_extend(session, &token, 1, &f->err));
     }
@@ -134,7 +136,7 @@ static void goldens_with_two_experts_per_layer(void **state) {
     for (int i = 0; i < FAMILY_COUNT; i++) {
         fixture f = {0};
         if (!open_family(&f, families[i], NULL)) skip();
-        const sl_model_info all = sl_model_describe(f.model);
+        const sl_model_info all = test_model_info(f.model);
         close_fixture(&f);
         if (all.experts == 0) continue;
         const uint64_t slots = 2 * all.expert_count / all.experts;
@@ -143,7 +145,7 @@ static void goldens_with_two_experts_per_layer(void **state) {
             .expert_budget_bytes = all.budget_bytes - (all.slot_count - slots) * all.slot_bytes};
         f = (fixture){0};
         if (!open_family(&f, families[i], &options)) skip();
-        assert_in_range(sl_model_describe(f.model).slot_count, all.experts_used, slots);
+        assert_in_range(test_model_info(f.model).slot_count, all.experts_used, slots);
         check_family(&f);
     }
 }
@@ -189,7 +191,7 @@ static void latent_attention_stays_coded(void **state) {
             .struct_size = sizeof options, .quant = rows[i].quant, .force = 1};
         must(&f, sl_pack_write(path, pack, &options, &f.err));
         must(&f, sl_model_open(pack, NULL, &f.model, &f.err));
-        const sl_model_info info = sl_model_describe(f.model);
+        const sl_model_info info = test_model_info(f.model);
         print_message("  %s: %llu resident bytes\n", rows[i].quant,
                       (unsigned long long)info.resident_bytes);
         assert_string_equal(info.resident_dtype, rows[i].quant);
@@ -206,7 +208,7 @@ static void goldens_rewound(void **state) {
         fixture f = {0};
         if (!open_family(&f, families[i], NULL)) skip();
         const sl_tensor_item tokens = tensor(&f, "tokens"), wanted = tensor(&f, "logits");
-        const sl_model_info info = sl_model_describe(f.model);
+        const sl_model_info info = test_model_info(f.model);
         const sl_token *ids = tokens.data;
         sl_session *session = NULL;
         must(&f, sl_session_create(f.model, NULL, &session, &f.err));
@@ -259,7 +261,7 @@ static void fable_logits(void **state) {
     (void)state;
     fixture f = {0};
     if (!open_fixture(&f, "models/fable", NULL)) skip();
-    const sl_model_info info = sl_model_describe(f.model);
+    const sl_model_info info = test_model_info(f.model);
     for (int p = 0; p < 7; p++) {
         char name[64];
         (void)snprintf(name, sizeof name, "prompt%d.greedy", p);

@@ -3,6 +3,7 @@
  * model lies in tests/data/mlx; $SLUICE_MLX may name a folder with fable in every code. */
 #include "sluice/sluice.h"
 #include "sluice/tensors.h"
+#include "tests/support/described.h"
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -33,7 +34,7 @@ static float *logits_of(const char *path, sl_model_options given, sl_tensor_item
     must(sl_model_open(path, &given, &model, &err));
     const sl_session_options options = {.struct_size = sizeof options, .chunk_tokens = 32};
     must(sl_session_create(model, &options, &session, &err));
-    const sl_model_info info = sl_model_describe(model);
+    const sl_model_info info = test_model_info(model);
     least_budget = info.minimum_budget_bytes;
     *out_count = (size_t)tokens.dims[0] * info.vocab;
     float *out = malloc(*out_count * sizeof *out);

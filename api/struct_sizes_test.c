@@ -1,0 +1,295 @@
+/* struct_sizes_test.c - Every public struct that begins with struct_size, as a caller has it that
+ * was compiled with another version of the headers.  tools/check_headers.py sees that none is
+ * missing. */
+#include "api/values.h"
+#include "sluice/inspect.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What the functions are called on. */
+static struct {
+    sl_model *model, *other;
+    sl_session *session;
+    sl_graph *graph;
+    sl_compiled *compiled;
+    sl_legality *legality;
+    sl_custom_ops *customs;
+} at;
+
+/* ---- structs that are filled in ---- */
+
+#define CALL(NAME, EXPRESSION)                                                                     \
+    static sl_status NAME(void *out, sl_error *err) {                                              \
+        return EXPRESSION;                                                                         \
+    }
+CALL(device_item, sl_device_at(0, out, err))
+CALL(model_info, sl_model_describe(at.model, out, err))
+CALL(synth_info, sl_synth_describe("qwen3-30b-a3b", NULL, out, err))
+CALL(memory_use, sl_model_memory(at.model, out, err))
+CALL(sampling, sl_model_sampling(at.model, out, err))
+CALL(stats, sl_session_stats(at.session, out, err))
+CALL(graph_item, sl_graph_item_at(at.graph, 0, out, err))
+CALL(node_info, sl_graph_node_at(at.graph, 0, out, err))
+CALL(op_row, sl_op_at(3, out, err))
+CALL(op_support, sl_op_support_of("add", out, err))
+CALL(legality_item, sl_legality_at(at.legality, 0, out, err))
+CALL(token_cost, sl_model_token_cost(at.model, out, err))
+CALL(gpu_floors, sl_measure_gpu(at.model, out, err))
+CALL(disk_floor, sl_measure_disk(at.model, out, err))
+CALL(floors, sl_measure_floors(1, out, err))
+CALL(compare_report, sl_compare(at.other, at.model, NULL, out, err))
+
+static const struct {
+    const char *name;
+    size_t bytes;
+    sl_status (*call)(void *out, sl_error *err);
+    bool slow; /* measures for a second: one short size is enough */
+} results[] = {
+    {"sl_device_item", sizeof(sl_device_item), device_item, false},
+    {"sl_model_info", sizeof(sl_model_info), model_info, false},
+    {"sl_model_info of a shape", sizeof(sl_model_info), synth_info, false},
+    {"sl_memory_use", sizeof(sl_memory_use), memory_use, false},
+    {"sl_sampling", sizeof(sl_sampling), sampling, false},
+    {"sl_stats", sizeof(sl_stats), stats, false},
+    {"sl_graph_item", sizeof(sl_graph_item), graph_item, false},
+    {"sl_node_info", sizeof(sl_node_info), node_info, false},
+    {"sl_op_row", sizeof(sl_op_row), op_row, false},
+    {"sl_op_support", sizeof(sl_op_support), op_support, true},
+    {"sl_legality_item", sizeof(sl_legality_item), legality_item, false},
+    {"sl_token_cost", sizeof(sl_token_cost), token_cost, false},
+    {"sl_gpu_floors", sizeof(sl_gpu_floors), gpu_floors, false},
+    {"sl_disk_floor", sizeof(sl_disk_floor), disk_floor, true},
+    {"sl_floors", sizeof(sl_floors), floors, true},
+    {"sl_compare_report", sizeof(sl_compare_report), compare_report, true},
+};
+enum { RESULTS = sizeof results / sizeof results[0], ROOM = 16384, NEWER = 64, MARK = 0xa5 };
+
+static void set_size(void *data, size_t size) {
+    memcpy(data, &size, sizeof size);
+}
+
+static bool is_all(const unsigned char *bytes, size_t count, unsigned char value) {
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i] != value) return false;
+    return true;
+}
+
+static void fill(int i, unsigned char *room, size_t size, sl_status wanted) {
+    sl_error err = {0};
+    memset(room, MARK, ROOM);
+    set_size(room, size);
+    if (results[i].call(room, &err) != wanted)
+        fail_msg("%s of %zu bytes: %s", results[i].name, size, err.message);
+}
+
+static void nothing_is_written_past_the_size(void **state) {
+    (void)state;
+    static _Alignas(16) unsigned char room[ROOM];
+    for (int i = 0; i < RESULTS; i++) {
+        const size_t bytes = results[i].bytes;
+        assert_true(bytes + NEWER < ROOM);
+        fill(i, room, 0, SL_INVALID);
+        if (!is_all(room + sizeof(size_t), ROOM - sizeof(size_t), MARK))
+            fail_msg("%s: written without a size", results[i].name);
+        const size_t step = results[i].slow ? bytes : sizeof(uint32_t);
+        for (size_t size = sizeof(size_t); size < bytes; size += step) {
+            fill(i, room, size, SL_OK);
+            if (!is_all(room + size, ROOM - size, MARK))
+                fail_msg("%s: written past its %zu bytes", results[i].name, size);
+        }
+        fill(i, room, bytes + NEWER, SL_OK);
+        if (is_all(room + bytes - 1, 1, MARK) || !is_all(room + bytes, NEWER, 0) ||
+            !is_all(room + bytes + NEWER, ROOM - bytes - NEWER, MARK))
+            fail_msg("%s: not as a newer caller needs it", results[i].name);
+    }
+}
+
+/* Its memory is released by a field. */
+static void reports(void **state) {
+    (void)state;
+    sl_error err;
+    for (size_t size = 0; size <= sizeof(sl_inspect_report); size += sizeof(void *)) {
+        static _Alignas(16) unsigned char room[sizeof(sl_inspect_report)];
+        memset(room, MARK, sizeof room);
+        set_size(room, size);
+        sl_inspect_report *report = (sl_inspect_report *)room;
+        const sl_status wanted = size < 2 * sizeof(void *) ? SL_INVALID : SL_OK;
+        assert_int_equal(sl_inspect_graph(at.graph, NULL, NULL, report, &err), wanted);
+        assert_true(is_all(room + (size ? size : sizeof size),
+                           sizeof room - (size ? size : sizeof size), MARK));
+        if (wanted == SL_OK) sl_inspect_report_deinit(report);
+    }
+}
+
+/* ---- structs that are passed in ---- */
+
+static sl_status open_model(const void *given, sl_error *err) {
+    sl_model *model = NULL;
+    const sl_status status = sl_model_open("/no/such/model", given, &model, err);
+    sl_model_close(model);
+    return status;
+}
+
+static sl_status create_session(const void *given, sl_error *err) {
+    sl_session *session = NULL;
+    const sl_status status = sl_session_create(at.other, given, &session, err);
+    sl_session_destroy(session);
+    return status;
+}
+
+static sl_status render(const void *given, sl_error *err) {
+    char *text = NULL;
+    const sl_status status =
+        sl_model_render_chat(at.model, "{\"messages\": []}", given, &text, err);
+    sl_free(text);
+    return status;
+}
+
+static sl_status sample(const void *given, sl_error *err) {
+    static const sl_sampling greedy = {.struct_size = sizeof greedy};
+    sl_token token;
+    return sl_session_sample(at.session, given ? given : &greedy, &token, err);
+}
+
+static sl_status pack(const void *given, sl_error *err) {
+    return sl_pack_write("/no/such/model", "/no/such/folder/x", given, err);
+}
+
+static sl_status synth(const void *given, sl_error *err) {
+    return sl_synth_write("no-such-shape", "/no/such/folder/x", given, err);
+}
+
+static sl_status compile(const void *given, sl_error *err) {
+    sl_compiled *compiled = NULL;
+    const sl_status status = sl_compile(at.graph, given, &compiled, err);
+    sl_compiled_destroy(compiled);
+    return status;
+}
+
+static sl_status bucket(const void *given, sl_error *err) {
+    sl_bucketed *bucketed = NULL;
+    const sl_status status = sl_bucketed_create(at.graph, given, &bucketed, err);
+    sl_bucketed_destroy(bucketed);
+    return status;
+}
+
+static sl_status inspect(const void *given, sl_error *err) {
+    sl_inspect_report report = {.struct_size = sizeof report};
+    const sl_status status = sl_compiled_report(at.compiled, given, &report, err);
+    if (status == SL_OK) sl_inspect_report_deinit(&report);
+    return status;
+}
+
+static sl_status compare(const void *given, sl_error *err) {
+    sl_compare_report report = {.struct_size = sizeof report};
+    return sl_compare(at.model, at.other, given, &report, err);
+}
+
+static sl_status node(const void *given, sl_error *err) {
+    static const sl_node_spec empty = {.struct_size = sizeof empty};
+    sl_graph *graph = NULL;
+    sl_status status = sl_graph_create("one", NULL, &graph, err);
+    if (status != SL_OK) return status;
+    sl_graph_add_node(graph, given ? given : &empty);
+    status = sl_graph_check(graph, err);
+    sl_graph_destroy(graph);
+    return status;
+}
+
+static sl_status custom(const void *given, sl_error *err) {
+    static const sl_custom_op empty = {.struct_size = sizeof empty};
+    return sl_custom_ops_add(at.customs, given ? given : &empty, err);
+}
+
+static const struct {
+    const char *name;
+    size_t bytes;
+    sl_status (*call)(const void *given, sl_error *err);
+} options[] = {
+    {"sl_model_options", sizeof(sl_model_options), open_model},
+    {"sl_session_options", sizeof(sl_session_options), create_session},
+    {"sl_render_options", sizeof(sl_render_options), render},
+    {"sl_sampling", sizeof(sl_sampling), sample},
+    {"sl_pack_options", sizeof(sl_pack_options), pack},
+    {"sl_synth_options", sizeof(sl_synth_options), synth},
+    {"sl_compile_options", sizeof(sl_compile_options), compile},
+    {"sl_bucket_options", sizeof(sl_bucket_options), bucket},
+    {"sl_inspect_options", sizeof(sl_inspect_options), inspect},
+    {"sl_compare_options", sizeof(sl_compare_options), compare},
+    {"sl_node_spec", sizeof(sl_node_spec), node},
+    {"sl_custom_op", sizeof(sl_custom_op), custom},
+};
+enum { OPTIONS = sizeof options / sizeof options[0] };
+
+static void expect(int i, const void *given, sl_status wanted, const char *words) {
+    sl_error err = {0};
+    if (options[i].call(given, &err) != wanted || !strstr(err.message, words))
+        fail_msg("%s: '%s', must be '%s'", options[i].name, err.message, words);
+}
+
+/* As without options: no field after the size is read, however wrong it is. */
+static void nothing_is_read_past_the_size(void **state) {
+    (void)state;
+    static _Alignas(16) unsigned char room[ROOM];
+    for (int i = 0; i < OPTIONS; i++) {
+        sl_error usual = {0};
+        const sl_status status = options[i].call(NULL, &usual);
+        memset(room, MARK, ROOM);
+        set_size(room, sizeof(size_t));
+        expect(i, room, status, usual.message);
+        set_size(room, 0);
+        expect(i, room, SL_INVALID, "struct_size is 0");
+        memset(room, 0, ROOM);
+        set_size(room, options[i].bytes + NEWER);
+        expect(i, room, status, usual.message);
+        room[options[i].bytes + NEWER - 1] = 1;
+        expect(i, room, SL_UNSUPPORTED, "which this version of sluice does not know");
+    }
+}
+
+/* ---- what they are called on ---- */
+
+static void must(sl_status status, const sl_error *err) {
+    if (status != SL_OK) fail_msg("%s", err->message);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    sl_error err = {0};
+    const sl_model_options how = {.struct_size = sizeof how, .max_sessions = 2, .threads = 1};
+    const sl_token token = 1;
+    static const char text[] = "graph \"g\" { input %x : f32[4] %y = neg(%x) output \"y\" = %y }";
+    must(sl_model_open("models/fable", &how, &at.model, &err), &err);
+    must(sl_model_open("models/fable", &how, &at.other, &err), &err);
+    must(sl_session_create(at.model, NULL, &at.session, &err), &err);
+    must(sl_session_extend(at.session, &token, 1, &err), &err);
+    must(sl_graph_read(text, sizeof text - 1, &at.graph, &err), &err);
+    must(sl_compile(at.graph, NULL, &at.compiled, &err), &err);
+    must(sl_graph_legality(at.graph, "cpu", &at.legality, &err), &err);
+    must(sl_custom_ops_create(&at.customs, &err), &err);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    sl_custom_ops_destroy(at.customs);
+    sl_legality_destroy(at.legality);
+    sl_compiled_destroy(at.compiled);
+    sl_graph_destroy(at.graph);
+    sl_session_destroy(at.session);
+    sl_model_close(at.model);
+    sl_model_close(at.other);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_written_past_the_size),
+        cmocka_unit_test(reports),
+        cmocka_unit_test(nothing_is_read_past_the_size),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
