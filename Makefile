@@ -20,7 +20,7 @@ endif
 # The address space of ThreadSanitizer does not bear the kernel's randomisation.
 UNRANDOM = setarch $(shell uname -m) -R
 
-.PHONY: all help deps run test test-long check check-all format asan tsan neon ptx fuzz bench install clean
+.PHONY: all help deps run test test-long check check-all format abi asan tsan neon ptx fuzz bench install clean
 .DEFAULT_GOAL := all
 
 # With the name of a preset, and a target or nothing: $(call build,release,tests).
@@ -56,15 +56,21 @@ test: ## build and run all tests; ONLY=regex chooses
 test-long: ## the same with every case of the suites that choose some
 	@SLUICE_LONG=1 $(MAKE) --no-print-directory test
 
-check: ## format, layers, sizes, words, wiring that must not compile, cppcheck, clang-tidy
+check: ## format, layers, sizes, words, public headers and symbols, wiring that must not compile, cppcheck, clang-tidy
 	@tools/deps.sh build test check
+	@$(call build,release,libsluice libsluice_shared) >/dev/null
 	@$(call build,asan,cuda_stamp) >/dev/null
 	@tools/check.sh $(JOBS)
 
 check-all: ## the same, with clang's path-sensitive analyzer on all files
 	@tools/deps.sh build test check
+	@$(call build,release,libsluice libsluice_shared) >/dev/null
 	@$(call build,asan,cuda_stamp) >/dev/null
 	@tools/check.sh $(JOBS) --all
+
+abi: ## record the ABI of the stable headers in tests/abi/reference.xml
+	@tools/deps.sh check
+	@python3 tools/check_abi.py --update
 
 format: ## rewrite all sources in the house style
 	@tools/deps.sh check

@@ -70,6 +70,9 @@ step sizes python3 tools/check_sizes.py
 step rooms python3 tools/check_rooms.py
 step roles python3 tools/check_roles.py
 step nocompile tools/check_nocompile.sh
+step headers python3 tools/check_headers.py
+step abi python3 tools/check_abi.py
+step symbols python3 tools/check_symbols.py "${SLUICE_LIBRARIES:-build}"
 step cppcheck cppcheck_all
 step tidy tidy
 step analyze analyze

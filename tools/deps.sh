@@ -26,6 +26,7 @@ check | libclang-rt-'${rt:-14}'-dev | has_sanitizers | its sanitizers
 check | clang-format | command -v clang-format | layout of sources
 check | clang-tidy | command -v clang-tidy | static analysis
 check | cppcheck | command -v cppcheck | static analysis
+check | abigail-tools | command -v abidiff | the ABI of the public headers
 check | python3 | command -v python3 | layer and size checks
 cross | gcc-aarch64-linux-gnu | command -v aarch64-linux-gnu-gcc | C compiler for 64-bit ARM
 cross | libc6-dev-arm64-cross | [ -e /usr/aarch64-linux-gnu/lib/libc.so ] | its C library
