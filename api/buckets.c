@@ -1,4 +1,5 @@
-/* buckets.c - Graphs with symbols, compiled for sizes that are rounded up (sluice/experimental.h). */
+/* buckets.c - Graphs with symbols, compiled for sizes that are rounded up
+ * (sluice/experimental.h). */
 #include "api/needs.h"
 #include "base/structs.h"
 #include "compiler/graph.h"

@@ -209,14 +209,16 @@ static bool make_attrs(sl_graph *graph, sl_op op, const sl_node_spec *spec, void
     return false;
 }
 
-/* The inputs as the graph numbers them; NULL after recording which one is of another graph. */
+/* The inputs as the graph numbers them; NULL after recording which one is of another graph.  One
+ * that the op does not have is not looked at: there are too many. */
 static sl_value *open_inputs(sl_graph *graph, sl_op op, const sl_node_spec *spec) {
     sl_value *inputs = malloc(((size_t)spec->input_count + 1) * sizeof *inputs);
     if (!inputs) sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for the inputs of a node");
     for (uint32_t i = 0; inputs && i < spec->input_count; i++) {
-        if (sl_value_open(graph, spec->inputs[i], &inputs[i])) continue;
+        const char *name = sl_input_name(sl_op_info_of(op), i);
+        if (sl_value_open(graph, spec->inputs[i], &inputs[i]) || !name) continue;
         sl_graph_mistake(graph, SL_INVALID, "%s: input '%s' is a value of another graph",
-                         sl_graph_next_label(graph, op), sl_input_name(sl_op_info_of(op), i));
+                         sl_graph_next_label(graph, op), name);
         free(inputs);
         return NULL;
     }

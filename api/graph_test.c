@@ -214,7 +214,7 @@ static void attributes_have_defaults_and_words(void **state) {
 static void values_of_another_graph_are_refused(void **state) {
     (void)state;
     const int64_t dims[] = {2, 4};
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 4; way++) {
         sl_graph *a = NULL, *b = NULL;
         sl_error err = {0};
         sl_tensor_type type;
@@ -238,10 +238,11 @@ static void values_of_another_graph_are_refused(void **state) {
         static const char *const messages[] = {
             "layer 0 matmul: input 'b' is a value of another graph",
             "layer 0 split: input 'x' is a value of another graph",
-            "output 'z' is a value of another graph"};
+            "output 'z' is a value of another graph", "neg takes 1 inputs (x), found 2"};
         if (way == 0) assert_int_equal(sl_graph_apply(b, "matmul", (sl_value[]){y, x}, 2, "").v, 0);
         if (way == 1) assert_int_equal(sl_graph_add_node(b, &spec), 0);
         if (way == 2) sl_graph_add_output(b, "z", x);
+        if (way == 3) assert_int_equal(sl_graph_apply(b, "neg", (sl_value[]){y, x}, 2, "").v, 0);
         assert_int_equal(sl_graph_check(b, &err), SL_INVALID);
         assert_string_equal(err.message, messages[way]);
         assert_int_equal(sl_graph_check(a, &err), SL_OK);
