@@ -203,6 +203,19 @@ static void memory_is_shared_by_lifetime(void **state) {
     }
 }
 
+/* Results without elements between steps: an arena of no bytes is a plan, too. */
+static void empty_values_take_no_memory(void **state) {
+    (void)state;
+    sl_graph *g = new_graph();
+    const sl_value x = input(g, "x", 0, 4);
+    sl_graph_output(g, "o", neg(g, neg(g, neg(g, x))));
+    sl_program *program = compile(g);
+    assert_int_equal(program->step_count, 3);
+    assert_int_equal(program->arena_bytes, 0);
+    sl_program_destroy(program);
+    sl_graph_destroy(g);
+}
+
 /* ---- views and accesses ---- */
 
 static void contiguous_slices_are_views(void **state) {
@@ -693,6 +706,7 @@ int main(void) {
         cmocka_unit_test(other_work_runs_while_experts_are_read),
         cmocka_unit_test(null_device_accepts_only_right_programs),
         cmocka_unit_test(memory_is_shared_by_lifetime),
+        cmocka_unit_test(empty_values_take_no_memory),
         cmocka_unit_test(contiguous_slices_are_views),
         cmocka_unit_test(slices_of_states_are_copies),
         cmocka_unit_test(stale_views_are_refused),

@@ -162,16 +162,18 @@ static uint64_t lowest_free(const placing *p, const sl_block *blocks, const sl_b
     return offset;
 }
 
-/* Places all blocks in their present order; the arena's size, 0 without memory. */
-static uint64_t place_all(sl_block *blocks, uint32_t count, placing *p) {
+/* Places all blocks in their present order; *out: the arena's size, 0 if no block has bytes.  False
+ * without memory. */
+static bool place_all(sl_block *blocks, uint32_t count, placing *p, uint64_t *out) {
     uint64_t bytes = 0;
     for (uint32_t g = 0; g <= p->count; g++) p->groups[g].count = 0;
     for (uint32_t i = 0; i < count; i++) {
         blocks[i].offset = lowest_free(p, blocks, &blocks[i]);
-        if (!add_placed(p, blocks, i)) return 0;
+        if (!add_placed(p, blocks, i)) return false;
         if (blocks[i].offset + blocks[i].bytes > bytes) bytes = blocks[i].offset + blocks[i].bytes;
     }
-    return bytes;
+    *out = bytes;
+    return true;
 }
 
 static uint64_t place_apart(sl_block *blocks, uint32_t count) {
@@ -199,8 +201,8 @@ static sl_status place_best(sl_lives *lives, uint64_t live_bytes, sl_arena *scra
     for (size_t o = 0; o < sizeof orders / sizeof orders[0] && *out_bytes > live_bytes; o++) {
         memcpy(trial, lives->blocks, count * sizeof *trial);
         qsort(trial, count, sizeof *trial, orders[o]);
-        const uint64_t bytes = place_all(trial, count, &p);
-        if (bytes == 0 && count) return sl_no_memory(err, "a memory plan", count);
+        uint64_t bytes;
+        if (!place_all(trial, count, &p, &bytes)) return sl_no_memory(err, "a memory plan", count);
         if (bytes >= *out_bytes) continue;
         *out_bytes = bytes;
         for (uint32_t i = 0; i < count; i++)

@@ -296,13 +296,14 @@ static void growing_and_releasing_disturb_nothing(void **state) {
     (void)state;
     sl_model *model = open_model((sl_model_options){.max_sessions = 2});
     sl_session *a = open_session(model, 128), *b = open_session(model, 128);
-    sl_token tokens[TOKENS];
-    fill_tokens(tokens, TOKENS);
+    enum { MOST = 125 };
+    sl_token tokens[MOST];
+    fill_tokens(tokens, MOST);
     must(sl_session_extend(a, tokens, 3, &err));
     must(sl_session_extend(a, tokens + 3, 1, &err));
     float wanted[1280];
     memcpy(wanted, sl_session_logits(a, NULL), sizeof wanted);
-    for (size_t count = 5; count <= 125; count += 40) {
+    for (size_t count = 5; count <= MOST; count += 40) {
         must(sl_session_rewind(a, 3, &err));
         must(sl_session_extend(b, tokens, count, &err)); /* a new and larger shape */
         sl_session_destroy(b);

@@ -209,10 +209,12 @@ static void test_blocks(void **state) {
     for (int round = 0; round < ROUNDS * 4; round++) {
         const sl_fused_matmul_bias_act_attrs attrs = {.act = (uint32_t)round % 7};
         const int64_t rows = between(1, 60), inner = between(1, 90), cols = between(1, 300);
+        const sl_dtype dtype = round / 7 % 2 ? SL_DTYPE_f64 : SL_DTYPE_f32;
         op_case c = case_of(SL_OP_fused_matmul_bias_act, &attrs, 1e-5);
         c.by_tensor = true;
-        floats(&c, f32(3, between(1, 3), rows, inner, 0));
-        floats(&c, f32(2, inner, cols, 0, 0)), floats(&c, f32(1, cols, 0, 0, 0));
+        (void)input(&c, sl_type_make(dtype, 3, between(1, 3), rows, inner), -1, 1);
+        (void)input(&c, sl_type_make(dtype, 2, inner, cols), -1, 1);
+        (void)input(&c, sl_type_make(dtype, 1, cols), -1, 1);
         check_fused(&c);
         const sl_fused_swiglu_attrs first = {.gate_first = (uint32_t)round % 2};
         op_case halves = case_of(SL_OP_fused_swiglu, &first, 1e-6);

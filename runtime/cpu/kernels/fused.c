@@ -1,4 +1,5 @@
 /* fused.c - Transformer blocks; intermediate results stay in the worker's scratch memory. */
+#include "core/elementwise_math.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/attention_heads.h"
@@ -50,20 +51,21 @@ static inline double root_f64(double x) {
     return sqrt(x);
 }
 
+/* As core/elementwise.def has them, so that a fused product has the bits of its parts. */
 static double activated_f64(double x, uint32_t act) {
     switch (act) {
     case 1:
         return x < 0 ? 0 : x;
     case 2:
-        return x / (1 + exp(-x));
+        return sl_silu(x);
     case 3:
-        return 0.5 * x * erfc(-x * M_SQRT1_2);
+        return 0.5 * x * erfc(-x * SL_SQRT_HALF);
     case 4:
-        return 1 / (1 + exp(-x));
+        return sl_sigmoid(x);
     case 5:
         return tanh(x);
     default:
-        return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+        return sl_gelu_approx(x);
     }
 }
 static void activate_f64(double *x, int64_t n, uint32_t act) {
