@@ -1,8 +1,9 @@
 /* structs.h - Structs of callers that were compiled with another version (sluice/status.h).
  *
  *   sl_pack_options options = {0};
- *   SL_TRY(SL_STRUCT_TAKE(sl_pack_options, &options, given, err));           options that were
- * passed in SL_TRY(SL_STRUCT_CHECK(sl_stats, out, err)); ...          a struct to fill in
+ *   SL_TRY(SL_STRUCT_TAKE(sl_pack_options, &options, given, err));   // options that were given
+ *
+ *   SL_TRY(SL_STRUCT_CHECK(sl_stats, out, err));                     // a struct to fill in
  *   SL_STRUCT_GIVE(sl_stats, out, &found); */
 #ifndef SL_BASE_STRUCTS_H
 #define SL_BASE_STRUCTS_H
