@@ -1,12 +1,13 @@
-/* access_truth_test.c - Do kernels touch what their steps declare, and nothing else?
+/* access_truth_test.c - Do kernels access what their steps declare, and nothing else?
  *
- * Every kernel of every instruction set runs on buffers with poison around them.  Bytes outside
- * declared writes must stay as they were.  A second run with other poison in every byte that is not
- * declared to be read, results included, must write the same bytes. */
+ * Every op has cases, on every instruction set of this machine and on the emulated CUDA device:
+ * those written here, whose sizes fill vectors and leave tails, and graphs that are drawn as
+ * tests/support/vocabulary.def says.  What a device rewrites is checked as the steps that it
+ * becomes. */
 #include "compiler/compile.h"
-#include "runtime/arguments.h"
-#include "runtime/cpu/kernel_set.h"
-#include "tests/support/random_program.h"
+#include "tests/support/access_truth.h"
+#include "tests/support/draw.h"
+#include "tests/support/rounds.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,6 @@
 
 #include <cmocka.h>
 
-static const char *const isas[] = {SL_ISA_NAMES};
 static const char *const weight_types[] = {
     "f32",
     "f16",
@@ -25,9 +25,7 @@ static const char *const weight_types[] = {
 #include "core/panels.def"
 };
 enum {
-    ISAS = sizeof isas / sizeof isas[0],
     WEIGHT_TYPES = sizeof weight_types / sizeof weight_types[0],
-    GUARD = 256,
     EXPERTS = 6,
     WIDTH = 21,
     HIDDEN = 45
@@ -213,6 +211,10 @@ static const char *const cases[] = {
     "input %k : u32[2] input %c : u32[4] %o = rng_normal(%k, %c) {shape = [2999], to = f32}",
     "input %l : f32[5,37] input %k : u32[2] input %c : u32[2] "
     "%o = sample(%l, %k, %c) {temperature = 1, top_k = 9, top_p = 0.7}",
+    "input %h : f32[37] input %w : f32[37] input %x : f32[300,37] "
+    "%o, %p = scan(%h, %w, %x) {carries = 1, consts = 1, body = graph \"b\" {input %h : f32[37] "
+    "input %w : f32[37] input %x : f32[37] %1 = sub(%w, %h) %2 = mul(%1, %x) output \"h\" = %2 "
+    "output \"y\" = %1}}",
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -274,233 +276,109 @@ static void fill(const char *name, const sl_type *type, test_random *random, voi
     }
 }
 
-static void *aligned(uint64_t bytes) {
-    void *data = NULL;
-    assert_int_equal(posix_memalign(&data, 64, bytes), 0);
-    return data;
-}
-
 static void source_init(memory_source *s, const sl_type *experts) {
     test_random random = test_random_of(17);
     *s = (memory_source){.base = {.request = request, .take = take, .release = release}};
     for (int i = 0; i < 3; i++) {
         const int64_t rows = i == 2 ? HIDDEN : WIDTH, columns = i == 2 ? WIDTH : HIDDEN;
         s->types[i] = sl_type_make(experts->dtype, 2, rows, columns);
-        s->matrices[i] = aligned(sl_type_bytes(&s->types[i]));
+        assert_int_equal(posix_memalign(&s->matrices[i], 64, sl_type_bytes(&s->types[i])), 0);
         fill("", &s->types[i], &random, s->matrices[i]);
     }
 }
 
-/* ---- one run on poisoned memory ---- */
+/* ---- checks of programs ---- */
 
+static truth_device devices[TRUTH_MOST_DEVICES];
+static uint32_t device_count;
+
+/* By device: of which ops steps and nodes were checked, and which kernels. */
+enum { MOST_KERNELS = 1024 };
 typedef struct {
-    const sl_program *program;
-    const sl_step *step;
-    memory_source *source;
-    uint8_t **blocks;   /* [buffer]: GUARD bytes, the buffer, GUARD bytes */
-    uint8_t **before;   /* the same before the run */
-    uint8_t **declared; /* the same: READ and WRITE of every byte */
-} scene;
-/* As floats, poison is small and of either sign: large numbers would drown in a softmax. */
-enum { READ = 1, WRITE = 2, NOWHERE = 99, POISON = 0x3c, OTHER_POISON = 0xbe };
+    bool steps[SL_OP_COUNT], nodes[SL_OP_COUNT], kernels[MOST_KERNELS];
+    uint32_t checked;
+} coverage;
+static coverage covered[TRUTH_MOST_DEVICES];
 
-static uint64_t block_bytes(const scene *s, uint32_t b) {
-    return s->program->buffers[b].bytes + 2 * (uint64_t)GUARD;
-}
-
-static void declare(const scene *s, const sl_access *access, uint8_t how) {
-    uint8_t *bytes = s->declared[access->buffer.v] + GUARD;
-    for (uint32_t run = 0; run < access->count; run++)
-        for (uint64_t i = 0; i < access->bytes; i++)
-            bytes[access->begin + run * access->stride + i] |= how;
-}
-
-/* Contents from the name of each buffer; every byte not declared to be read is poison. */
-static void scene_init(scene *s, const sl_program *program, memory_source *source, uint8_t poison) {
-    *s = (scene){.program = program, .step = &program->steps[0], .source = source};
-    s->blocks = calloc(program->buffer_count, sizeof *s->blocks);
-    s->before = calloc(program->buffer_count, sizeof *s->before);
-    s->declared = calloc(program->buffer_count, sizeof *s->declared);
-    assert_true(s->blocks && s->before && s->declared);
-    for (uint32_t b = 0; b < program->buffer_count; b++) {
-        s->blocks[b] = aligned(block_bytes(s, b));
-        s->before[b] = aligned(block_bytes(s, b));
-        s->declared[b] = calloc(block_bytes(s, b) + 1, 1);
-        assert_non_null(s->declared[b]);
-    }
-    for (uint32_t i = 0; i < s->step->read_count; i++) declare(s, &s->step->reads[i], READ);
-    for (uint32_t i = 0; i < s->step->write_count; i++) declare(s, &s->step->writes[i], WRITE);
-    for (uint32_t b = 0; b < program->buffer_count; b++) {
-        test_random random = test_random_of(b);
-        if (program->buffers[b].kind != SL_BUFFER_EXPERTS)
-            fill(program->buffers[b].name, &program->buffers[b].type, &random,
-                 s->blocks[b] + GUARD);
-        for (uint64_t i = 0; i < block_bytes(s, b); i++)
-            if (!(s->declared[b][i] & READ))
-                s->blocks[b][i] = (uint8_t)(poison | (i * 29 >> 3 & 1));
-        memcpy(s->before[b], s->blocks[b], block_bytes(s, b));
-    }
-}
-
-static void scene_deinit(scene *s) {
-    for (uint32_t b = 0; b < s->program->buffer_count; b++) {
-        free(s->blocks[b]);
-        free(s->before[b]);
-        free(s->declared[b]);
-    }
-    free(s->blocks);
-    free(s->before);
-    free(s->declared);
-}
-
-static void *scene_args(const scene *s, sl_arena *arena) {
-    void *args = sl_arguments_create(s->step, arena);
-    assert_non_null(args);
-    for (uint32_t i = 0; i < s->step->operand_count; i++) {
-        const sl_operand *operand = &s->step->operands[i];
-        sl_argument(s->step, args, i)->data =
-            s->program->buffers[operand->buffer.v].kind == SL_BUFFER_EXPERTS
-                ? (void *)s->source
-                : s->blocks[operand->buffer.v] + GUARD + operand->offset_bytes;
-    }
-    return args;
-}
-
-/* over: the operand whose memory the last result takes. */
-static void scene_run(const scene *s, const sl_kernel *kernel, uint32_t over) {
+/* For one device; NULL where it refuses the graph.  Nothing is fused or folded. */
+static sl_program *compiled(const sl_graph *graph, const truth_device *on) {
+    sl_compiler_options options = sl_compiler_options_for(on->target);
+    options.no_simplify = options.no_fusion = true;
     sl_error err = {0};
-    const int32_t all[] = {0, 1, 2, 3, 4, 5};
-    assert_int_equal(request(&s->source->base, (sl_layer_id){3}, all, EXPERTS, &err), SL_OK);
-    sl_arena arena;
-    sl_arena_init(&arena, NULL);
-    void *args = scene_args(s, &arena);
-    if (over != NOWHERE)
-        sl_argument(s->step, args, s->step->operand_count - 1)->data =
-            sl_argument(s->step, args, over)->data;
-    const sl_split split = kernel->split(args);
-    sl_worker worker = {.scratch = aligned(split.scratch_bytes + 1), .err = &err};
-    memset(worker.scratch, 0xff, split.scratch_bytes);
-    const int64_t middle = split.items / 2;
-    if ((middle && kernel->run(args, 0, middle, &worker)) ||
-        kernel->run(args, middle, split.items, &worker))
-        fail_msg("%s: %s", kernel->name, err.message);
-    free(worker.scratch);
-    sl_arena_deinit(&arena);
+    sl_graph *copy = NULL;
+    sl_program *program = NULL;
+    if (sl_graph_copy(graph, NULL, &copy, &err)) fail_msg("%s", err.message);
+    const sl_status status = sl_compile_graph(copy, &options, NULL, &program, &err);
+    if (status != SL_OK && status != SL_UNSUPPORTED) fail_msg("%s", err.message);
+    sl_graph_destroy(copy);
+    return program;
 }
 
-/* ---- the checks ---- */
-
-/* The name of a buffer that was written where no write is declared; NULL: none. */
-static const char *written_elsewhere(const scene *s) {
-    for (uint32_t b = 0; b < s->program->buffer_count; b++)
-        for (uint64_t i = 0; i < block_bytes(s, b); i++)
-            if (!(s->declared[b][i] & WRITE) && s->blocks[b][i] != s->before[b][i])
-                return s->program->buffers[b].name;
-    return NULL;
+static void check_on(uint32_t d, const sl_graph *graph, const truth_contents *contents) {
+    sl_program *program = compiled(graph, &devices[d]);
+    char why[TRUTH_WHY];
+    if (!program) return;
+    truth_check(&devices[d], program, contents, why);
+    if (why[0]) fail_msg("%s", why);
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const uint32_t kernel = truth_kernel_of(&devices[d], &program->steps[s]);
+        assert_true(kernel <= MOST_KERNELS);
+        covered[d].steps[program->steps[s].op] = true;
+        if (kernel) covered[d].kernels[kernel - 1] = true;
+    }
+    for (uint32_t n = 0; n < graph->node_count; n++) covered[d].nodes[graph->nodes[n].op] = true;
+    covered[d].checked += program->step_count;
+    sl_program_destroy(program);
 }
 
-/* The name of a buffer in which declared writes differ; NULL: none. */
-static const char *written_differently(const scene *s, const scene *other) {
-    for (uint32_t b = 0; b < s->program->buffer_count; b++)
-        for (uint64_t i = 0; i < block_bytes(s, b); i++)
-            if (s->declared[b][i] & WRITE && s->blocks[b][i] != other->blocks[b][i])
-                return s->program->buffers[b].name;
-    return NULL;
-}
+/* ---- written cases ---- */
 
 typedef struct {
-    const char *written, *read; /* buffers that were, and not as declared; NULL: none */
-} verdict;
+    truth_contents contents;
+    memory_source source;
+} written;
 
-static verdict try_kernel(const sl_program *program, memory_source *source,
-                          const sl_kernel *kernel) {
-    scene first, second;
-    scene_init(&first, program, source, POISON);
-    scene_init(&second, program, source, OTHER_POISON);
-    scene_run(&first, kernel, NOWHERE);
-    scene_run(&second, kernel, NOWHERE);
-    verdict v = {written_elsewhere(&first), written_differently(&first, &second)};
-    if (!v.written) v.written = written_elsewhere(&second);
-    scene_deinit(&first);
-    scene_deinit(&second);
-    return v;
+static void fill_written(const truth_contents *contents, const sl_buffer *buffer, void *data) {
+    test_random random = test_random_of(buffer->bytes);
+    (void)contents;
+    fill(buffer->name, &buffer->type, &random, data);
 }
 
-static sl_program *lower(const char *text) {
+static sl_graph *parsed(const char *text) {
     char whole[1024];
     sl_graph *graph = NULL;
-    sl_program *program = NULL;
     sl_error err = {0};
     const int bytes =
         snprintf(whole, sizeof whole, "graph \"case\" { %s output \"o\" = %%o }", text);
     assert_true(bytes > 0 && (size_t)bytes < sizeof whole);
-    if (sl_graph_parse(whole, (size_t)bytes, NULL, &graph, &err) ||
-        sl_lower(graph, NULL, &program, &err))
+    if (sl_graph_parse(whole, (size_t)bytes, NULL, &graph, &err))
         fail_msg("%s: %s", whole, err.message);
-    sl_graph_destroy(graph);
-    if (!program || program->step_count != 1) abort(); /* the cases are wrong */
-    return program;
+    return graph;
 }
 
-/* A pointwise kernel may write its result over any operand that is like it. */
-static void check_in_place(const sl_program *program, memory_source *source,
-                           const sl_kernel *kernel, const char *isa) {
-    const sl_step *step = &program->steps[0];
-    const uint32_t out = step->operand_count - 1;
-    if (!(sl_op_info_of(step->op)->traits & SL_OP_POINTWISE)) return;
-    for (uint32_t i = 0; i < out; i++) {
-        const sl_type *type = &step->operands[i].type;
-        if (!sl_type_equal(type, &step->operands[out].type)) continue;
-        scene apart, over;
-        scene_init(&apart, program, source, POISON);
-        scene_init(&over, program, source, POISON);
-        scene_run(&apart, kernel, NOWHERE);
-        scene_run(&over, kernel, i);
-        if (memcmp(apart.blocks[step->operands[out].buffer.v] + GUARD,
-                   over.blocks[step->operands[i].buffer.v] + GUARD, sl_type_bytes(type)) != 0)
-            fail_msg("%s on %s: other bits when written over operand %u", kernel->name, isa, i);
-        scene_deinit(&apart);
-        scene_deinit(&over);
-    }
-}
-
-/* Runs every instruction set's kernel for the text; marks the op as seen. */
-static void check_text(const char *text, bool *seen, uint32_t *kernels) {
-    sl_program *program = lower(text);
-    const sl_step *step = &program->steps[0];
-    sl_type types[SL_MAX_INPUTS + SL_MAX_OUTPUTS];
-    for (uint32_t i = 0; i < step->operand_count; i++) types[i] = step->operands[i].type;
+static void written_init(written *w, const sl_graph *graph) {
     const sl_type plain = sl_type_make(SL_DTYPE_f32, 1, (int64_t)1);
     const sl_type *experts = &plain;
-    for (uint32_t b = 0; b < program->buffer_count; b++)
-        if (program->buffers[b].kind == SL_BUFFER_EXPERTS) experts = &program->buffers[b].type;
-    memory_source source;
-    source_init(&source, experts);
-    for (int i = 0; i < ISAS; i++) {
-        const sl_kernel_set *set = sl_cpu_kernel_set(isas[i]);
-        if (!set) continue;
-        const sl_kernel *kernel = sl_cpu_kernel_find(set, step->op, types);
-        if (!kernel) {
-            fail_msg("no kernel for %s", text);
-            break;
-        }
-        const verdict v = try_kernel(program, &source, kernel);
-        if (v.written)
-            fail_msg("%s on %s writes '%s' where it does not declare it", kernel->name, isas[i],
-                     v.written);
-        if (v.read)
-            fail_msg("%s on %s: '%s' depends on bytes not declared to be read", kernel->name,
-                     isas[i], v.read);
-        check_in_place(program, &source, kernel, isas[i]);
-        ++*kernels;
-    }
-    seen[step->op] = true;
-    for (int i = 0; i < 3; i++) free(source.matrices[i]);
-    sl_program_destroy(program);
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        if (graph->values[v].kind == SL_VALUE_EXPERTS) experts = &graph->values[v].type;
+    source_init(&w->source, experts);
+    w->contents = (truth_contents){fill_written, &w->source.base, EXPERTS};
+}
+static void written_deinit(written *w) {
+    for (int i = 0; i < 3; i++) free(w->source.matrices[i]);
+}
+
+static void check_text(const char *text) {
+    sl_graph *graph = parsed(text);
+    written w;
+    written_init(&w, graph);
+    for (uint32_t d = 0; d < device_count; d++) check_on(d, graph, &w.contents);
+    written_deinit(&w);
+    sl_graph_destroy(graph);
 }
 
 /* The text with $ replaced. */
-static void check_case(const char *text, const char *type, bool *seen, uint32_t *kernels) {
+static void check_case(const char *text, const char *type) {
     char with_type[900];
     size_t length = 0;
     for (; *text; text++) {
@@ -510,7 +388,14 @@ static void check_case(const char *text, const char *type, bool *seen, uint32_t 
         length += (size_t)put;
         assert_true(length < sizeof with_type);
     }
-    check_text(with_type, seen, kernels);
+    check_text(with_type);
+}
+
+static void test_written_cases(void **state) {
+    (void)state;
+    for (int i = 0; i < CASES; i++)
+        for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
+            check_case(cases[i], weight_types[w]);
 }
 
 /* Whether the op takes operands of the type, without attributes. */
@@ -524,79 +409,161 @@ static bool takes(const char *text) {
     return fits;
 }
 
-/* Elementwise ops of operands alike need no case of their own. */
-static void check_pointwise(sl_op op, bool *seen, uint32_t *kernels) {
-    static const char *const types[] = {"f32", "bf16", "i64", "u8", "bool", "c64"};
-    const sl_op_info *info = sl_op_info_of(op);
+/* Elementwise ops of operands alike, which fill vectors. */
+static void test_pointwise_ops(void **state) {
+    static const char *const types[] = {"f32", "bf16", "i32", "i64", "u8", "bool", "c64"};
     static const char *const operands[] = {"", "%a", "%a, %b", "%a, %b, %c"};
-    char text[256];
-    if (!(info->traits & SL_OP_POINTWISE) || info->list_name || info->input_count > 3) return;
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        (void)snprintf(text, sizeof text,
-                       "input %%a : %s[3,131] input %%b : %s[3,131] input %%c : %s[3,131] %%o = "
-                       "%s(%s)",
-                       types[i], types[i], types[i], info->name, operands[info->input_count]);
-        if (takes(text)) check_text(text, seen, kernels);
+    (void)state;
+    for (int op = 0; op < SL_OP_COUNT; op++) {
+        const sl_op_info *info = sl_op_info_of((sl_op)op);
+        char text[256];
+        if (!(info->traits & SL_OP_POINTWISE) || info->list_name || info->input_count > 3) continue;
+        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+            (void)snprintf(text, sizeof text,
+                           "input %%a : %s[3,131] input %%b : %s[3,131] input %%c : %s[3,131] "
+                           "%%o = %s(%s)",
+                           types[i], types[i], types[i], info->name, operands[info->input_count]);
+            if (takes(text)) check_text(text);
+        }
     }
 }
 
-static void test_every_kernel(void **state) {
-    (void)state;
-    bool seen[SL_OP_COUNT] = {0};
-    uint32_t kernels = 0;
-    for (int op = 0; op < SL_OP_COUNT; op++) check_pointwise((sl_op)op, seen, &kernels);
-    for (int i = 0; i < CASES; i++)
-        for (int w = 0; w < (strchr(cases[i], '$') ? WEIGHT_TYPES : 1); w++)
-            check_case(cases[i], weight_types[w], seen, &kernels);
-    static const sl_op families[] = {
-        /* the others have tests of their own */
-        SL_OP_split,
-#define OP(NAME, ...) SL_OP_##NAME,
-#define SL_FAMILY     "core/ops/elementwise.def"
-#include "core/ops.def"
-#undef SL_FAMILY
-#define OP(NAME, ...) SL_OP_##NAME,
-#define SL_FAMILY     "core/model_ops.def"
-#include "core/ops.def"
-#undef SL_FAMILY
-    };
-    seen[SL_OP_rms_norm_axes] = true; /* always rewritten, so it has no kernel */
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
-        if (!seen[families[i]] && !(sl_op_info_of(families[i])->traits & SL_OP_VIEW))
-            fail_msg("%s has no case here", sl_op_info_of(families[i])->name);
-    print_message("%u kernels touch what they declare\n", kernels);
+/* ---- drawn cases ---- */
+
+typedef struct {
+    truth_contents contents;
+    const drawn_graph *drawn;
+} drawn_contents;
+
+static void fill_drawn(const truth_contents *contents, const sl_buffer *buffer, void *data) {
+    const drawn_graph *drawn = ((const drawn_contents *)contents)->drawn;
+    for (uint32_t v = 1; v <= drawn->graph->value_count; v++)
+        if (drawn->bytes[v] && strcmp(drawn->graph->values[v].name, buffer->name) == 0)
+            memcpy(data, drawn->bytes[v], buffer->bytes);
 }
 
-/* Steps that declare a little less than they do are found out. */
+static void test_drawn_cases(void **state) {
+    const uint64_t rounds = is_long_run() ? 40 : 4;
+    (void)state;
+    for (int op = 0; op < SL_OP_COUNT; op++)
+        for (uint64_t seed = 0; seed < rounds; seed++) {
+            drawn_graph *drawn = draw_graph_of((sl_op)op, seed + 1);
+            if (!drawn) continue;
+            const drawn_contents contents = {{.fill = fill_drawn}, drawn};
+            for (uint32_t d = 0; d < device_count; d++)
+                check_on(d, drawn->graph, &contents.contents);
+            drawn_destroy(drawn);
+        }
+}
+
+/* ---- custom ops ---- */
+
+static sl_status twice_shape(void *ctx, const sl_custom_call *call, sl_tensor_type *outputs,
+                             sl_error *err) {
+    (void)ctx, (void)err;
+    outputs[0] = call->inputs[0];
+    return SL_OK;
+}
+static sl_status twice_kernel(void *ctx, const sl_custom_call *call, const void *const *inputs,
+                              void *const *outputs, sl_error *err) {
+    const float *x = inputs[0];
+    float *y = outputs[0];
+    (void)ctx, (void)err;
+    for (int64_t i = 0; i < call->inputs[0].dims[0]; i++) y[i] = 2 * x[i];
+    return SL_OK;
+}
+
+static void test_custom_op(void **state) {
+    (void)state;
+    static const char text[] = "graph \"case\" { input %x : f32[33] "
+                               "%o = custom(%x) {name = \"twice\"} output \"o\" = %o }";
+    const sl_custom_op twice = {
+        .struct_size = sizeof twice, .name = "twice", .shape = twice_shape, .kernel = twice_kernel};
+    sl_custom_ops *ops = NULL;
+    sl_graph *graph = NULL;
+    sl_error err = {0};
+    const truth_contents contents = {.fill = fill_written};
+    if (sl_custom_ops_create(&ops, &err) || sl_custom_ops_add(ops, &twice, &err) ||
+        sl_graph_parse_using(text, strlen(text), ops, NULL, &graph, &err))
+        fail_msg("%s", err.message);
+    for (uint32_t d = 0; d < device_count; d++) check_on(d, graph, &contents);
+    sl_graph_destroy(graph);
+    sl_custom_ops_destroy(ops);
+}
+
+/* ---- every op, and every kernel ---- */
+
+static bool has_kernel(const truth_device *on, sl_op op) {
+    const sl_target_kernel *row = on->target->kernels;
+    while (row->types && row->op != op) row++;
+    return row->types;
+}
+
+/* An op without a kernel is rewritten, so it is no step; the steps that it became were checked. */
+static void test_every_op_has_a_case(void **state) {
+    (void)state;
+    uint32_t missing = 0;
+    for (uint32_t d = 0; d < device_count; d++) {
+        for (int op = 0; op < SL_OP_COUNT; op++) {
+            const sl_op_info *info = sl_op_info_of((sl_op)op);
+            const bool *seen =
+                has_kernel(&devices[d], (sl_op)op) ? covered[d].steps : covered[d].nodes;
+            if (seen[op] || (info->traits & SL_OP_VIEW)) continue;
+            print_message("%s has no case on %s\n", info->name, devices[d].name);
+            missing++;
+        }
+        print_message("%s: %u steps access what they declare\n", devices[d].name,
+                      covered[d].checked);
+    }
+    assert_int_equal(missing, 0);
+}
+
+static void test_every_kernel_has_a_case(void **state) {
+    (void)state;
+    uint32_t missing = 0;
+    for (uint32_t d = 0; d < device_count; d++) {
+        const truth_device *on = &devices[d];
+        for (uint32_t k = 0; k < truth_kernel_count(on); k++) {
+            if (covered[d].kernels[k]) continue;
+            print_message("%s %s has no case on %s\n", sl_op_info_of(truth_kernel_op(on, k))->name,
+                          truth_kernel_name(on, k), on->name);
+            missing++;
+        }
+    }
+    assert_int_equal(missing, 0);
+}
+
+/* Steps that declare a little less than they do are found out, and so are those that declare to
+ * write more. */
 static void test_lies(void **state) {
     (void)state;
-    memory_source source;
-    const sl_type plain = sl_type_make(SL_DTYPE_f32, 1, (int64_t)1);
-    source_init(&source, &plain);
-    const char *const text = "input %x : f32[5,133] %o = softmax(%x)";
-    for (int lie = 0; lie < 4; lie++) {
-        sl_program *program = lower(text);
-        const sl_step *step = &program->steps[0];
-        const sl_kernel *kernel =
-            sl_cpu_kernel_find(sl_cpu_kernel_set(NULL), step->op, &step->operands[0].type);
-        if (!kernel) abort();
-        sl_access *access = (sl_access *)(uintptr_t)(lie < 2 ? step->writes : step->reads);
-        access->bytes -= 4;
-        access->begin += lie % 2 ? 0 : 4;
-        const verdict v = try_kernel(program, &source, kernel);
-        if (lie < 2)
-            assert_non_null(v.written);
-        else
-            assert_non_null(v.read);
-        sl_program_destroy(program);
-    }
-    for (int i = 0; i < 3; i++) free(source.matrices[i]);
+    for (uint32_t d = 0; d < device_count; d++)
+        for (int lie = 0; lie < 4; lie++) {
+            sl_graph *graph = parsed("input %x : f32[5,133] %o = softmax(%x)");
+            sl_program *program = compiled(graph, &devices[d]);
+            const truth_contents contents = {.fill = fill_written};
+            const sl_step *step = &program->steps[0];
+            char why[TRUTH_WHY];
+            sl_access *access = (sl_access *)(uintptr_t)(lie < 2 ? step->writes : step->reads);
+            access->bytes -= 4;
+            access->begin += lie % 2 ? 0 : 4;
+            truth_check(&devices[d], program, &contents, why);
+            if (!strstr(why, lie < 2 ? "is written" : "depends on")) fail_msg("'%s'", why);
+            sl_program_destroy(program);
+            sl_graph_destroy(graph);
+        }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kernel),
+        cmocka_unit_test(test_written_cases),
+        cmocka_unit_test(test_pointwise_ops),
+        cmocka_unit_test(test_drawn_cases),
+        cmocka_unit_test(test_custom_op),
+        cmocka_unit_test(test_every_op_has_a_case),
+        cmocka_unit_test(test_every_kernel_has_a_case),
         cmocka_unit_test(test_lies),
     };
+    device_count = truth_devices(devices);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 #include "compiler/compile.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/kernel.h"
-#include "runtime/gpu/experts.h"
 #include "tests/support/cuda_device.h"
 #include <stdio.h>
 
@@ -96,16 +95,6 @@ static cuda_run cuda_start(const op_case *c) {
     if (device->ops->load(device, r.program, &r.exe, &err)) fail_msg("%s", err.message);
     for (uint32_t i = 0; i < c->inputs; i++) cuda_bind_input(c, &r, i);
     return r;
-}
-
-/* The device keeps them by their source; that of the next case may lie in the same place. */
-static void cuda_forget_experts(void) {
-    sl_gpu *gpu = (sl_gpu *)cuda_device();
-    sl_error err = {0};
-    if (gpu->calls->enter(gpu, &err)) fail_msg("%s", err.message);
-    sl_gpu_experts_destroy(gpu->experts);
-    gpu->experts = NULL;
-    gpu->calls->leave(gpu);
 }
 
 static void cuda_end(const op_case *c, cuda_run *r) {

@@ -3,6 +3,7 @@
 #ifndef SL_TESTS_SUPPORT_CUDA_DEVICE_H
 #define SL_TESTS_SUPPORT_CUDA_DEVICE_H
 #include "runtime/cuda/cuda.h"
+#include "runtime/gpu/experts.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -20,5 +21,15 @@ static sl_device *cuda_device(void) {
     if (!real && !options.driver) fail_msg("SLUICE_CUDA_EMULATOR names no emulated driver");
     if (sl_device_cuda_create(&options, NULL, &opened, &err)) fail_msg("%s", err.message);
     return opened;
+}
+
+/* The device keeps them by their source; that of the next case may lie in the same place. */
+static inline void cuda_forget_experts(void) {
+    sl_gpu *gpu = (sl_gpu *)cuda_device();
+    sl_error err = {0};
+    if (gpu->calls->enter(gpu, &err)) fail_msg("%s", err.message);
+    sl_gpu_experts_destroy(gpu->experts);
+    gpu->experts = NULL;
+    gpu->calls->leave(gpu);
 }
 #endif

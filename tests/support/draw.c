@@ -566,6 +566,24 @@ drawn_graph *draw_graph(uint64_t seed, uint32_t nodes) {
     return g.drawn;
 }
 
+drawn_graph *draw_graph_of(sl_op op, uint64_t seed) {
+    static generator g;
+    generator_init(&g, "drawn", seed);
+    bool done = false;
+    for (int tries = 0; tries < 100 && !done; tries++) {
+        sl_value values[DRAW_OPERANDS] = {{0}}, outputs[DRAW_OPERANDS];
+        done = draw_control_of(&g, op) || draw_op(&g, op, NULL, values, outputs);
+    }
+    sl_error err = {0};
+    const sl_node *node = done ? &g.graph->nodes[g.graph->node_count - 1] : NULL;
+    if (node) sl_graph_output(g.graph, "y", node->outputs[0]);
+    if (node && (sl_graph_check(g.graph, &err) || sl_graph_verify(g.graph, &err)))
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
+    if (node) return g.drawn;
+    drawn_destroy(g.drawn);
+    return NULL;
+}
+
 void drawn_destroy(drawn_graph *drawn) {
     reference_deinit(&drawn->plain);
     sl_graph_destroy(drawn->graph);

@@ -227,10 +227,9 @@ static bool draw_scan(generator *g, texts *t) {
 }
 
 /* Its backward body is any that fits. */
-static bool draw_backward(generator *g, texts *t) {
+static bool draw_backward(generator *g, texts *t, bool only_xs) {
     loop l = {.ys.count = 1};
     sl_value outputs[MOST * 2];
-    const bool only_xs = draw(g, 2);
     if (!loop_operands(g, &l, true)) return false;
     types gives = l.gives, takes = l.takes;
     gives.items[gives.count++] = l.takes.items[0]; /* y, of a type that a gradient can have */
@@ -252,12 +251,41 @@ static bool draw_backward(generator *g, texts *t) {
                        outputs);
 }
 
-bool draw_control(generator *g) {
-    static bool (*const all[])(generator * g, texts * t) = {draw_if, draw_while, draw_scan,
-                                                            draw_function, draw_backward};
+static bool draw_whole(generator *g, texts *t) {
+    return draw_backward(g, t, false);
+}
+static bool draw_only_xs(generator *g, texts *t) {
+    return draw_backward(g, t, true);
+}
+
+static const struct {
+    sl_op op;
+    bool (*draw)(generator *g, texts *t);
+} all[] = {
+    {SL_OP_if, draw_if},
+    {SL_OP_while, draw_while},
+    {SL_OP_scan, draw_scan},
+    {SL_OP_custom_fn, draw_function},
+    {SL_OP_scan_backward, draw_whole},
+    {SL_OP_scan_backward_xs, draw_only_xs},
+};
+enum { CONTROLS = sizeof all / sizeof all[0] };
+
+static bool draw_row(generator *g, size_t row) {
     texts *t = malloc(sizeof *t);
     assert_non_null(t);
-    const bool done = all[draw(g, 5)](g, t);
+    const bool done = all[row].draw(g, t);
     free(t);
     return done;
+}
+
+bool draw_control(generator *g) {
+    const uint32_t row = draw(g, CONTROLS - 1); /* gradients as often as each other op */
+    return draw_row(g, row + (row == CONTROLS - 2 ? draw(g, 2) : 0));
+}
+
+bool draw_control_of(generator *g, sl_op op) {
+    for (size_t row = 0; row < CONTROLS; row++)
+        if (all[row].op == op) return draw_row(g, row);
+    return false;
 }

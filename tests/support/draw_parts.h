@@ -55,4 +55,6 @@ void generator_init(generator *g, const char *name, uint64_t seed);
 
 /* draw_bodies.c: if, while, scan, its gradients, custom_fn. */
 bool draw_control(generator *g);
+/* A node of that op; false as well where it is none of these. */
+bool draw_control_of(generator *g, sl_op op);
 #endif
