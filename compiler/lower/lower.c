@@ -65,18 +65,24 @@ static sl_status add_buffer(lowering *l, const sl_value_info *value, const char 
     return SL_OK;
 }
 
-/* Whether the result of a node aliases its first input, and at which offset.  A slice of a state is
- * a copy: it must not change when the state does. */
-static bool is_view(const lowering *l, const sl_node *node, sl_operand *out) {
-    if (!node->input_count) return false;
-    const sl_operand *x = &l->windows[node->inputs[0].v];
-    *out = (sl_operand){x->buffer, x->offset_bytes, l->graph->values[node->outputs[0].v].type};
-    if (sl_op_info_of(node->op)->traits & SL_OP_VIEW) return true;
-    if (node->op != SL_OP_slice || l->program->buffers[x->buffer.v].kind == SL_BUFFER_STATE)
-        return false;
-    const sl_access part = sl_slice_access(x, node->attrs);
-    out->offset_bytes = part.begin;
-    return part.count == 1;
+/* Whether all results of a node are parts of its first input, and where.  Parts of a state are
+ * copies: they must not change when the state does. */
+static bool are_views(const lowering *l, const sl_node *node, const sl_operand *inputs,
+                      sl_operand *out) {
+    const sl_step step = {.op = node->op,
+                          .operand_count = node->input_count,
+                          .input_count = node->input_count,
+                          .operands = inputs,
+                          .attrs = node->attrs};
+    const bool view = sl_op_info_of(node->op)->traits & SL_OP_VIEW;
+    if (!view && l->program->buffers[inputs[0].buffer.v].kind == SL_BUFFER_STATE) return false;
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        const sl_type *type = &l->graph->values[node->outputs[o].v].type;
+        sl_access part = {.begin = inputs[0].offset_bytes};
+        if (!view && !sl_op_is_part(l->program, &step, o, type, &part)) return false;
+        out[o] = (sl_operand){inputs[0].buffer, part.begin, *type};
+    }
+    return true;
 }
 
 /* Assigns a place to each result of a step: its state or a new buffer. */
@@ -108,7 +114,7 @@ static sl_status declare_accesses(sl_program *p, sl_step *step, sl_error *err) {
         .reads = SL_ARENA_NEW_ARRAY(&p->arena, sl_access, step->operand_count + 1),
         .writes = SL_ARENA_NEW_ARRAY(&p->arena, sl_access, step->operand_count + 1)};
     if (!accesses.reads || !accesses.writes) return sl_no_memory(err, "a step", 0);
-    sl_op_accesses(step, &accesses);
+    sl_op_accesses(p, step, &accesses);
     step->read_count = accesses.read_count;
     step->write_count = accesses.write_count;
     step->reads = accesses.reads;
@@ -153,18 +159,18 @@ static sl_status add_bodies(sl_program *p, const sl_node *node, sl_step *step, s
     return b.status == SL_OK ? SL_OK : sl_fail_in(err, b.status, "%s", node->label);
 }
 
-static sl_status add_step(lowering *l, const sl_node *node, sl_error *err) {
+/* operands: has the inputs, and room for the results. */
+static sl_status add_step(lowering *l, const sl_node *node, sl_operand *operands, sl_error *err) {
     sl_program *p = l->program;
     const sl_op_info *info = sl_op_info_of(node->op);
-    sl_operand *operands =
-        SL_ARENA_NEW_ARRAY(&p->arena, sl_operand, node->input_count + node->output_count + 1);
     void *attrs = sl_attrs_copy(&p->arena, NULL, node->op, node->attrs);
-    if (!operands || !attrs) return sl_no_memory(err, "a step", 0);
-    sl_step step = {
-        .op = node->op, .operands = operands, .input_count = node->input_count, .attrs = attrs};
+    if (!attrs) return sl_no_memory(err, "a step", 0);
+    sl_step step = {.op = node->op,
+                    .operand_count = node->input_count,
+                    .input_count = node->input_count,
+                    .operands = operands,
+                    .attrs = attrs};
     SL_TRY(copy_text(p, node->label, &step.label, err));
-    for (uint32_t i = 0; i < node->input_count; i++)
-        operands[step.operand_count++] = l->windows[node->inputs[i].v];
     for (uint32_t o = 0; o < node->output_count; o++)
         if (sl_output_state(info, o) < 0)
             operands[step.operand_count++] = l->windows[node->outputs[o].v];
@@ -174,16 +180,23 @@ static sl_status add_step(lowering *l, const sl_node *node, sl_error *err) {
 }
 
 static sl_status lower_node(lowering *l, const sl_node *node, sl_error *err) {
-    sl_operand view;
-    for (uint32_t i = 0; i < node->input_count; i++)
+    const uint32_t inputs = node->input_count, outputs = node->output_count;
+    sl_operand *operands = SL_ARENA_NEW_ARRAY(&l->program->arena, sl_operand, inputs + outputs + 1);
+    if (!operands) return sl_no_memory(err, "a step", 0);
+    for (uint32_t i = 0; i < inputs; i++) {
         SL_TRY(check_fresh(l, node->inputs[i], node->label, err));
-    if (is_view(l, node, &view)) {
-        l->windows[node->outputs[0].v] = view;
-        l->version[node->outputs[0].v] = l->version[node->inputs[0].v];
-        return SL_OK;
+        operands[i] = l->windows[node->inputs[i].v];
     }
-    SL_TRY(place_results(l, node, err));
-    return add_step(l, node, err);
+    sl_operand *const results = operands + inputs;
+    if (!inputs || !are_views(l, node, operands, results)) {
+        SL_TRY(place_results(l, node, err));
+        return add_step(l, node, operands, err);
+    }
+    for (uint32_t o = 0; o < outputs; o++) {
+        l->windows[node->outputs[o].v] = results[o];
+        l->version[node->outputs[o].v] = l->version[node->inputs[0].v];
+    }
+    return SL_OK;
 }
 
 static sl_status add_outputs(lowering *l, sl_error *err) {

@@ -9,10 +9,13 @@ typedef struct {
     sl_access *reads, *writes;
 } sl_step_accesses;
 
-/* Inputs are read, states read and written, results written: as a whole, unless the op declares
- * less.  Experts are not part of the program's memory. */
-void sl_op_accesses(const sl_step *step, sl_step_accesses *out);
+/* Inputs are read, states read and written, results written: as a whole, except for inputs of which
+ * shapes, attributes and constant indices leave out a part.  Experts are not part of the program's
+ * memory. */
+void sl_op_accesses(const sl_program *program, const sl_step *step, sl_step_accesses *out);
 
-/* The part of x that a slice reads; one run if it is contiguous. */
-sl_access sl_slice_access(const sl_operand *x, const sl_slice_attrs *attrs);
+/* Whether a result, of this type, is a part of the step's first input that lies in one piece; out
+ * is where.  Only inputs of the step need to be set. */
+bool sl_op_is_part(const sl_program *program, const sl_step *step, uint32_t result,
+                   const sl_type *type, sl_access *out);
 #endif

@@ -1,4 +1,5 @@
 /* movement.c - Reshape, transpose, slice, pad, concat: data movement by attributes. */
+#include "compiler/ops/numbers.h"
 #include "compiler/ops/operand.h"
 #include "core/codec.h"
 #include <string.h>
@@ -140,8 +141,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* The first element of start:end:step of an axis of `size`, and the number of elements. */
-static int64_t slice_range(int64_t start, int64_t end, int64_t step, int64_t size, int64_t *from) {
+int64_t sl_slice_range(int64_t start, int64_t end, int64_t step, int64_t size, int64_t *from) {
     const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
     *from = clamp(start < 0 ? start + size : start, low, high);
     const int64_t to = clamp(end < 0 ? end + size : end, low, high);
@@ -162,8 +162,8 @@ sl_status sl_infer_strided_slice(const sl_infer_args *a, sl_error *err) {
         if (attrs->steps.items[d] == 0)
             return sl_fail(err, SL_INVALID, "%s: step %u is 0, must not be 0", a->label, d);
         int64_t from;
-        a->out[0].shape.dims[d] = slice_range(attrs->starts.items[d], attrs->ends.items[d],
-                                              attrs->steps.items[d], x->dims[d], &from);
+        a->out[0].shape.dims[d] = sl_slice_range(attrs->starts.items[d], attrs->ends.items[d],
+                                                 attrs->steps.items[d], x->dims[d], &from);
     }
     return SL_OK;
 }
@@ -174,8 +174,8 @@ sl_status sl_eval_strided_slice(const sl_eval_args *a, sl_error *err) {
     steps s = steps_of(x);
     for (uint32_t d = 0; d < x->rank; d++) {
         int64_t from;
-        (void)slice_range(attrs->starts.items[d], attrs->ends.items[d], attrs->steps.items[d],
-                          x->dims[d], &from);
+        (void)sl_slice_range(attrs->starts.items[d], attrs->ends.items[d], attrs->steps.items[d],
+                             x->dims[d], &from);
         s.offset += from * s.strides[d];
         s.strides[d] *= out->dims[d] > 1 ? attrs->steps.items[d] : 0;
     }

@@ -35,6 +35,9 @@ SL_CHECKED sl_status sl_check_param(const sl_infer_args *a, uint32_t input, cons
 SL_CHECKED sl_status sl_check_named_axis(const sl_infer_args *a, const char *name, int64_t axis,
                                          uint32_t rank, uint32_t *out, sl_error *err);
 
+/* The first element of start:end:step of an axis of `size`, and the number of elements. */
+int64_t sl_slice_range(int64_t start, int64_t end, int64_t step, int64_t size, int64_t *from);
+
 /* Number of slots of an element. */
 static inline int64_t sl_slots_of(sl_dtype dtype) {
     return sl_dtype_infos[dtype].kind == SL_KIND_COMPLEX ? 2 : 1;

@@ -536,6 +536,18 @@ static void test_cuda(void **state) {
                      SL_UNSUPPORTED); /* nothing, but too much of it to be folded */
     assert_non_null(strstr(err.message, "step 2 matmul"));
     assert_non_null(strstr(err.message, "cuda"));
+    static const char caches[] = "input %k : f32[2,2,8] input %i : i32[2] "
+                                 "state %a : k16[1,2,4,8,16] state %b : v16[1,2,64,8] ";
+    static const char *const users[] = {"%y, %z = kv_append(%k, %k, %i, %i, %a, %b)" Y,
+                                        "%y = sdpa(%k, %a, %b, %i, %i)" Y,
+                                        "%y, %z = sdpa_parts(%k, %a, %b, %i, %i)" Y};
+    for (size_t u = 0; u < sizeof users / sizeof users[0]; u++) {
+        char text[512];
+        (void)snprintf(text, sizeof text, "%s%s", caches, users[u]);
+        assert_int_equal(compile_for(text, &sl_target_cuda, SL_OP_matmul, &has, &err),
+                         SL_UNSUPPORTED);
+        assert_non_null(strstr(err.message, "no KV cache of type k16"));
+    }
 }
 
 /* More parts than launches of one step can join. */

@@ -218,6 +218,58 @@ static const char *const cases[] = {
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
+/* Of these, constants leave out parts of an operand. */
+#define CONSTANT_SLOTS                                                                             \
+    "constant %slots : i32[3] = {1, 1, 1} constant %positions : i32[3] = {17, 18, 19} "
+#define LONG_CACHES   "state %keys : f32[3,2,4,20,16] state %values : f32[3,2,64,20] "
+#define NARROW_CACHES "state %keys : k16[3,2,4,20,16] state %values : v16[3,2,64,20] "
+static const char *const narrowed[] = {
+    "input %x : f32[4,9] input %v : f32[1] "
+    "%o = pad(%x, %v) {before = [-1, 2], after = [-1, 0], mode = constant}",
+    "state %x : f32[4,9] input %v : f32[1] "
+    "%o = pad(%x, %v) {before = [1, -2], after = [0, -3], mode = constant}",
+    "input %x : f32[5,6,7] "
+    "%o = strided_slice(%x) {starts = [1, -1, 0], ends = [4, -9, 7], steps = [2, -2, 1]}",
+    "input %x : f32[5,6,7] constant %s : i32[3] = {1, 9, -2} "
+    "%o = dynamic_slice(%x, %s) {sizes = [2, 3, 7]}",
+    "state %x : f32[5,6,7] constant %s : i32[3] = {1, 0, 0} "
+    "%o = dynamic_slice(%x, %s) {sizes = [2, 6, 7]}",
+    "weight %t : f32[50,77] constant %i : i32[3] = {7, 9, 8} %o = embed(%t, %i)",
+    "input %x : f32[5,6,7] constant %i : i64[3] = {2, -2, 3} %o = gather(%x, %i) {axis = 1}",
+    "input %x : f32[5,6,7] constant %i : i32[2,2] = {1, 5, -3, 4} %o = gather_nd(%x, %i)",
+    "input %x : f32[5,6,7] constant %i : i32[2,1,1] = {1, 3} %o = take_along(%x, %i) {axis = 0}",
+    "input %k : f32[3,2,20] input %v : f32[3,2,20] " CONSTANT_SLOTS LONG_CACHES
+    "%o, %p = kv_append(%k, %v, %slots, %positions, %keys, %values)",
+    "input %k : f32[3,2,20] input %v : f32[3,2,20] " CONSTANT_SLOTS NARROW_CACHES
+    "%o, %p = kv_append(%k, %v, %slots, %positions, %keys, %values)",
+    "input %k : f32[3,2,20] weight %g : f32[20] input %cos : f32[3,1,6] input %sin : f32[3,1,6] "
+    "input %v : f32[3,2,20] " CONSTANT_SLOTS LONG_CACHES
+    "%o, %p = norm_rope_append(%k, %g, %cos, %sin, %v, %slots, %positions, %keys, %values) " NORM,
+    "input %q : f32[3,4,20] " CONSTANT_SLOTS LONG_CACHES
+    "%o = sdpa(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
+    "input %q : f32[3,4,20] " CONSTANT_SLOTS NARROW_CACHES
+    "%o = sdpa(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
+    "input %q : f32[3,4,20] weight %s : f32[4] " CONSTANT_SLOTS LONG_CACHES
+    "%o = sdpa_sinks(%q, %keys, %values, %slots, %positions, %s) {scale = 0.5, window = 3}",
+    "input %q : f32[3,4,20] " CONSTANT_SLOTS LONG_CACHES
+    "%o, %p = sdpa_parts(%q, %keys, %values, %slots, %positions) {scale = 0.5}",
+    "input %x : f32[3,131] weight %w : f32[131,4] " CONSTANT_SLOTS "state %window : f32[3,3,131] "
+    "%o, %p = causal_conv(%x, %w, %slots, %positions, %window)",
+    "input %q : f32[3,2,16] input %k : f32[3,2,16] input %v : f32[3,6,17] "
+    "input %decay : f32[3,6] input %beta : f32[3,6] " CONSTANT_SLOTS
+    "state %memory : f32[3,6,16,17] "
+    "%o, %p = delta_step(%q, %k, %v, %decay, %beta, %slots, %positions, %memory)",
+    "input %q : f32[3,2,16] input %k : f32[3,2,16] input %v : f32[3,6,17] "
+    "input %decay : f32[3,6] input %beta : f32[3,6] " CONSTANT_SLOTS
+    "state %memory : f32[3,6,16,17] "
+    "%o, %p = delta_chunk(%q, %k, %v, %decay, %beta, %slots, %positions, %memory) {chunk = 2}",
+    "input %tokens : i32[2] constant %slots : i32[2] = {2, 2} state %chosen : i32[4] "
+    "%o = resume(%tokens, %slots, %chosen)",
+    "input %logits : f32[1,131] input %how : f64[1,5] constant %slots : i32[1] = {2} "
+    "state %chosen : i32[4] %o, %p = choose(%logits, %how, %slots, %chosen)",
+};
+enum { NARROWED = sizeof narrowed / sizeof narrowed[0] };
+
 /* ---- experts in memory ---- */
 
 typedef struct {
@@ -398,6 +450,32 @@ static void test_written_cases(void **state) {
             check_case(cases[i], weight_types[w]);
 }
 
+static uint64_t bytes_of(const sl_access *accesses, uint32_t count) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) bytes += accesses[i].bytes * accesses[i].count;
+    return bytes;
+}
+
+static void test_narrowed_cases(void **state) {
+    (void)state;
+    for (int i = 0; i < NARROWED; i++) {
+        sl_graph *graph = parsed(narrowed[i]);
+        sl_program *program = NULL;
+        sl_error err = {0};
+        uint64_t bytes = 0;
+        if (sl_lower(graph, NULL, &program, &err)) fail_msg("%s", err.message);
+        assert_int_equal(program->step_count, 1);
+        const sl_step *step = &program->steps[0];
+        for (uint32_t o = 0; o < step->input_count; o++)
+            bytes += sl_type_bytes(&step->operands[o].type);
+        if (bytes_of(step->reads, step->read_count) >= bytes)
+            fail_msg("all is read: %s", narrowed[i]);
+        sl_program_destroy(program);
+        sl_graph_destroy(graph);
+        check_text(narrowed[i]);
+    }
+}
+
 /* Whether the op takes operands of the type, without attributes. */
 static bool takes(const char *text) {
     char whole[300];
@@ -557,6 +635,7 @@ static void test_lies(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_cases),
+        cmocka_unit_test(test_narrowed_cases),
         cmocka_unit_test(test_pointwise_ops),
         cmocka_unit_test(test_drawn_cases),
         cmocka_unit_test(test_custom_op),

@@ -29,6 +29,13 @@ static inline uint32_t threads_for(int64_t count, uint32_t most) {
     const int64_t whole = parts_of(count, SL_CUDA_WARP) * SL_CUDA_WARP;
     return whole < (int64_t)most ? (uint32_t)whole : most;
 }
+/* Kernels know caches of f32 and f16. */
+SL_CHECKED static inline sl_status check_cache(const sl_type *cache, const sl_gpu_planner *planner,
+                                               sl_error *err) {
+    if (cache->dtype == SL_DTYPE_f32 || cache->dtype == SL_DTYPE_f16) return SL_OK;
+    return sl_fail(err, SL_UNSUPPORTED, "%s: the cuda device has no KV cache of type %s",
+                   planner->label, sl_dtype_infos[cache->dtype].name);
+}
 /* A launch of blocks of THREADS threads, with one thread for each of UNITS. */
 #define ADD_EACH(PLANNER, FN, UNITS, THREADS, ARGS)                                                \
     SL_CUDA_ADD((PLANNER), FN, parts_of((UNITS), (THREADS)), (THREADS), (ARGS))

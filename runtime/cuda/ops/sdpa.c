@@ -209,6 +209,7 @@ static void add_whole(sl_gpu_planner *planner, sl_sdpa_splits *s, result to) {
 
 PLAN(sdpa) {
     const sl_sdpa_args *a = args;
+    SL_TRY(check_cache(&a->cache_k.type, planner, err));
     sl_sdpa_splits s = splits_of(args, a->attrs, planner);
     add_whole(planner, &s, (result){.out = a->out.data});
     return SL_OK;
@@ -218,6 +219,7 @@ PLAN(sdpa_sinks) {
     const sl_sdpa_sinks_args *a = args;
     const sl_sdpa_attrs attrs = {
         .scale = a->attrs.scale, .window = a->attrs.window, .softcap = a->attrs.softcap};
+    SL_TRY(check_cache(&a->cache_k.type, planner, err));
     sl_sdpa_splits s = splits_of(args, attrs, planner);
     add_whole(planner, &s, (result){a->out.data, a->sinks.data});
     return SL_OK;
@@ -227,6 +229,7 @@ PLAN(sdpa_parts) {
     const sl_sdpa_parts_args *a = args;
     const sl_sdpa_attrs attrs = {
         .scale = a->attrs.scale, .window = a->attrs.window, .softcap = a->attrs.softcap};
+    SL_TRY(check_cache(&a->cache_k.type, planner, err));
     sl_sdpa_splits s = splits_of(args, attrs, planner);
     add_splits(planner, &s);
     sl_sdpa_joined joined = joined_of(&s);

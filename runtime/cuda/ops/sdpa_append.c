@@ -17,6 +17,7 @@ static void add_append(sl_gpu_planner *planner, sl_cache_append launch, const sl
 
 PLAN(kv_append) {
     const sl_kv_append_args *a = args;
+    SL_TRY(check_cache(&a->cache_k.type, planner, err));
     const sl_cache_append launch = {.change = heads_of(&a->k.type),
                                     .k = a->k.data,
                                     .v = a->v.data,
@@ -29,6 +30,7 @@ PLAN(kv_append) {
 
 PLAN(norm_rope_append) {
     const sl_norm_rope_append_args *a = args;
+    SL_TRY(check_cache(&a->cache_k.type, planner, err));
     sl_cache_append launch = {.change = turned(&a->k.type, &a->cos, &a->sin, a->attrs.rotary),
                               .k = a->k.data,
                               .v = a->v.data,
