@@ -181,26 +181,52 @@ static uint32_t step_of(const sl_simulation *s, uint32_t i, uint32_t first, uint
     return first;
 }
 
-static sl_status run_group(sl_simulation *s, uint32_t first, uint32_t last, sl_error *err) {
-    for (uint32_t i = first; i < last; i++) s->order[i] = i;
-    shuffle(s, s->order + first, last - first);
-    s->delayed_count = 0;
-    for (uint32_t i = first; i < last; i++) SL_TRY(run_step(s, s->order[i], true, err));
-    shuffle(s, s->delayed, s->delayed_count);
-    for (uint32_t i = 0; i < s->delayed_count; i++)
-        publish(s, step_of(s, s->delayed[i], first, last), &s->touches.items[s->delayed[i]]);
+/* The steps of the open group that have not run yet. */
+static sl_status run_open(sl_simulation *s, sl_error *err) {
+    const uint32_t first = s->ran;
+    for (uint32_t i = first; i < s->handed; i++) s->order[i] = i;
+    shuffle(s, s->order + first, s->handed - first);
+    s->ran = s->handed;
+    for (uint32_t i = first; i < s->handed; i++) SL_TRY(run_step(s, s->order[i], true, err));
     return SL_OK;
 }
 
-static sl_status run_groups(sl_simulation *s, sl_error *err) {
-    const sl_step *steps = s->program->steps;
-    for (uint32_t first = 0, last; first < s->program->step_count; first = last) {
-        for (last = first + 1;
-             last < s->program->step_count && steps[last].level == steps[first].level;)
-            last++;
-        SL_TRY(run_group(s, first, last, err));
-    }
+/* The open group ends: all of its steps have run, and all that they wrote is seen. */
+static sl_status run_barrier(sl_simulation *s, sl_error *err) {
+    SL_TRY(run_open(s, err));
+    shuffle(s, s->delayed, s->delayed_count);
+    for (uint32_t i = 0; i < s->delayed_count; i++)
+        publish(s, step_of(s, s->delayed[i], s->group, s->handed),
+                &s->touches.items[s->delayed[i]]);
+    s->delayed_count = 0;
+    s->group = s->handed;
     return SL_OK;
+}
+
+void sl_simulation_begin(sl_simulation *s) {
+    sl_spans_clear(&s->seen);
+    s->handed = s->group = s->ran = s->delayed_count = 0;
+}
+
+sl_status sl_simulation_submit(sl_simulation *s, uint32_t end, sl_error *err) {
+    const sl_step *steps = s->program->steps;
+    for (; s->handed < end; s->handed++)
+        if (s->handed > s->group && steps[s->handed].level != steps[s->group].level)
+            SL_TRY(run_barrier(s, err));
+    return end < s->program->step_count && draw(s, 2) ? run_open(s, err) : SL_OK;
+}
+
+sl_status sl_simulation_finish(sl_simulation *s, sl_error *err) {
+    SL_TRY(run_barrier(s, err));
+    return look(s, s->program->step_count, err);
+}
+
+static sl_status run_submits(sl_simulation *s, sl_error *err) {
+    const uint32_t early = s->program->early_steps;
+    sl_simulation_begin(s);
+    if (early) SL_TRY(sl_simulation_submit(s, early, err));
+    SL_TRY(sl_simulation_submit(s, s->program->step_count, err));
+    return sl_simulation_finish(s, err);
 }
 
 /* order[done .. ready) are the steps that wait for nothing any more. */
@@ -224,9 +250,9 @@ static sl_status run_edges(sl_simulation *s, sl_error *err) {
 }
 
 sl_status sl_simulation_run(sl_simulation *simulation, sl_error *err) {
+    if (simulation->program->model != SL_SCHEDULE_EDGES) return run_submits(simulation, err);
     sl_spans_clear(&simulation->seen);
-    SL_TRY(simulation->program->model == SL_SCHEDULE_EDGES ? run_edges(simulation, err)
-                                                           : run_groups(simulation, err));
+    SL_TRY(run_edges(simulation, err));
     return look(simulation, simulation->program->step_count, err);
 }
 

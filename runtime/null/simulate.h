@@ -3,7 +3,12 @@
  * Nothing is computed.  Every byte remembers which step wrote it last, and every read knows which
  * step's write it must see; anything else is an error.  Between barriers steps run in a random
  * order, and each write is seen at once or not before the barrier, as it falls.  With edges, steps
- * run in a random order that the edges allow. */
+ * run in a random order that the edges allow.
+ *
+ * Levels and groups are handed over in submits, one or two as the program says.  What is before the
+ * last barrier of a submit has run when the submit returns.  What is after it may have run, or may
+ * wait: the end of a submit is no barrier, and steps of the next one may belong to the same group.
+ */
 #ifndef SL_RUNTIME_NULL_SIMULATE_H
 #define SL_RUNTIME_NULL_SIMULATE_H
 #include "core/check/spans.h"
@@ -19,6 +24,10 @@ typedef struct {
     uint32_t *waiting;      /* [step_count]: for how many others */
     uint32_t *delayed;      /* touches whose writes wait for the barrier */
     uint32_t delayed_count;
+    uint32_t
+        handed; /* steps that were handed over in this run; of them, from `group` on the group */
+    uint32_t group; /* without a barrier yet, of which those before `ran` have run */
+    uint32_t ran;
     uint64_t random;
 } sl_simulation;
 
@@ -27,6 +36,11 @@ SL_CHECKED sl_status sl_simulation_init(sl_simulation *simulation, const sl_prog
                                         sl_arena *arena, sl_error *err);
 /* Other choices each time; the same in each program's first run, second run, and so on. */
 SL_CHECKED sl_status sl_simulation_run(sl_simulation *simulation, sl_error *err);
+/* The same by submits: begin, submit the steps up to `end` with ascending ends, finish.  For levels
+ * and groups. */
+void sl_simulation_begin(sl_simulation *simulation);
+SL_CHECKED sl_status sl_simulation_submit(sl_simulation *simulation, uint32_t end, sl_error *err);
+SL_CHECKED sl_status sl_simulation_finish(sl_simulation *simulation, sl_error *err);
 /* In the given order, each write seen at once; NULL: the program's order. */
 SL_CHECKED sl_status sl_simulation_run_serially(sl_simulation *simulation, const uint32_t *order,
                                                 sl_error *err);
