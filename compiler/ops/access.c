@@ -127,8 +127,11 @@ static bool narrow_strided_slice(const question *q, box *b) {
         const int64_t step = attrs->steps.items[d];
         const int64_t count =
             sl_slice_range(attrs->starts.items[d], attrs->ends.items[d], step, x->dims[d], &first);
-        const int64_t last = first + (count > 1 ? (count - 1) * step : 0);
-        cut(b, d, first < last ? first : last, count ? (first < last ? last : first) + 1 : 0);
+        const int64_t last = first + (count - 1) * step;
+        if (count)
+            cut(b, d, first < last ? first : last, (first < last ? last : first) + 1);
+        else
+            cut(b, d, 0, 0);
     }
     return true;
 }

@@ -115,6 +115,24 @@ static void parts_are_declared(void **state) {
     }
 }
 
+static void parts_without_elements_are_not_read(void **state) {
+    (void)state;
+    static const char *const nodes[] = {
+        "state %x : f32[4,7] %y = slice(%x) {axis = 1, start = 3, length = 0}" Y,
+        "state %x : f32[4,7] "
+        "%y = strided_slice(%x) {starts = [0, -9], ends = [4, 7], steps = [1, -1]}" Y,
+        "state %x : f32[4,7] input %v : f32[1] "
+        "%y = pad(%x, %v) {before = [0, -7], after = [0, 7], mode = constant}" Y,
+    };
+    for (size_t n = 0; n < sizeof nodes / sizeof nodes[0]; n++) {
+        sl_program *program = compiled(nodes[n], SL_SCHEDULE_LEVELS);
+        const sl_step *step = &program->steps[0];
+        assert_int_equal(step->reads[0].bytes, 0);
+        assert_true(sl_access_end(&step->reads[0]) <= sl_type_bytes(&step->operands[0].type));
+        sl_program_destroy(program);
+    }
+}
+
 /* States are written where they are read. */
 static void states_are_written_in_part(void **state) {
     (void)state;
@@ -222,6 +240,7 @@ static void sequences_do_not_wait_for_each_other(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_declared),
+        cmocka_unit_test(parts_without_elements_are_not_read),
         cmocka_unit_test(states_are_written_in_part),
         cmocka_unit_test(parts_in_one_piece_are_no_steps),
         cmocka_unit_test(parts_of_states_are_copies),
