@@ -185,9 +185,7 @@ static bool narrow_take_along(const question *q, box *b) {
     return true;
 }
 
-/* ---- ops on the states of sequences: the rows of constant slots, in caches blocks of positions
- * ----
- */
+/* ---- ops on the states of sequences ---- */
 
 static int input_named(const question *q, const char *name) {
     const sl_op_info *info = sl_op_info_of(q->step->op);
@@ -196,6 +194,8 @@ static int input_named(const question *q, const char *name) {
     return -1;
 }
 
+/* The rows of constant slots; of a cache, the blocks of constant positions: those that are written,
+ * or all up to the last one that is read. */
 static bool narrow_slots(const question *q, box *b) {
     const int positions = input_named(q, "positions");
     const sl_dims *shape = shape_of(q, q->input);

@@ -24,10 +24,9 @@ typedef struct {
     uint32_t *waiting;      /* [step_count]: for how many others */
     uint32_t *delayed;      /* touches whose writes wait for the barrier */
     uint32_t delayed_count;
-    uint32_t
-        handed; /* steps that were handed over in this run; of them, from `group` on the group */
-    uint32_t group; /* without a barrier yet, of which those before `ran` have run */
-    uint32_t ran;
+    uint32_t handed; /* steps that were handed over in this run */
+    uint32_t group;  /* the first of those that no barrier has followed yet; */
+    uint32_t ran;    /* those from here on have not run */
     uint64_t random;
 } sl_simulation;
 

@@ -17,8 +17,8 @@ typedef struct {
 
 /* The same seed and number of nodes give the same graph. */
 drawn_graph *draw_graph(uint64_t seed, uint32_t nodes);
-/* A graph that ends with a node of the op, whose first result is its first output; NULL: all tries
- * were refused. */
+/* A graph that ends with a node of the op, whose first result is its output; NULL: all tries were
+ * refused. */
 drawn_graph *draw_graph_of(sl_op op, uint64_t seed);
 void drawn_destroy(drawn_graph *drawn);
 /* Why an op is never drawn; NULL when it is. */
