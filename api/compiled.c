@@ -210,7 +210,7 @@ sl_status sl_compiled_set(sl_compiled *c, const char *name, const void *data, si
     }
     if (bytes) memcpy(c->memory[id.v], data, bytes);
     return c->device && value->kind == SL_VALUE_WEIGHT
-               ? c->device->ops->weight_changed(c->device, c->memory[id.v], err)
+               ? c->device->ops->weight_changed(c->device, c->memory[id.v], 0, bytes, err)
                : SL_OK;
 }
 

@@ -233,6 +233,7 @@ static void describe(const sl_device *base, sl_device_info *out) {
     out->kv_dtypes[1] = SL_DTYPE_f32;
     out->kv_dtype_count = 2;
     out->unshared_single_row = true;
+    out->own_memory = true;
     out->own_outputs = true;
     out->holds_experts = true;
     out->launch_modes = true;
