@@ -22,6 +22,7 @@ extern "C" {
 
 typedef struct sl_graph sl_graph;
 typedef struct sl_compiled sl_compiled;
+typedef struct sl_executor sl_executor; /* executor.h */
 
 /* A value of a graph.  0 means "none"; building functions return it after a mistake.  v
  * also tells the graph: a value that is given to another graph is a mistake there. */
@@ -89,6 +90,10 @@ typedef struct {
     /* Words that turn stages of the compiler off or choose a schedule, separated by commas:
      * "no-fusion,no-reordering"; inspect.h lists them.  NULL: "". */
     const char *compile;
+    /* See executor.h.  Both keep what they need open.  With one of them, device, isa, threads and
+     * the words "eager", "chained" and "apart" are those of the executor and are left out. */
+    sl_executor *executor; /* NULL: that of `share`, or one of its own */
+    sl_compiled *share;    /* a graph whose weights and states are shared; NULL: none */
 } sl_compile_options;
 /* Verifies and compiles the graph as it is now; what is added to it later has no effect on the
  * result.  The data of its constants is borrowed: the graph must outlive the result. */
@@ -105,19 +110,6 @@ SL_API SL_CHECKED sl_status sl_compiled_run(sl_compiled *compiled, sl_error *err
  * is no such output.  Borrowed until the next run or destroy; out_bytes: its size, may be NULL. */
 SL_API const void *sl_compiled_get(const sl_compiled *compiled, const char *name,
                                    size_t *out_bytes);
-
-/* Time by op, measured over additional runs. */
-typedef struct {
-    char op[48];
-    uint64_t calls; /* in all runs */
-    double seconds; /* sum over all threads */
-    double share;   /* of the time of all ops, 0 to 1 */
-} sl_op_time;       /* closed */
-/* Runs the program `runs` times and returns at most `room` rows, longest time first.  Not supported
- * on the device "ref". */
-SL_API SL_CHECKED sl_status sl_compiled_profile(sl_compiled *compiled, uint32_t runs,
-                                                sl_op_time *rows, uint32_t room,
-                                                uint32_t *out_count, sl_error *err);
 
 /* ---- The binary form: smaller than the text form; constants are used in place ---- */
 /* Replaces a file that exists, by renaming; leaves none behind on failure. */
