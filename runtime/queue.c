@@ -6,8 +6,9 @@
 struct sl_queue {
     const sl_allocator *allocator;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t places, now; /* places given away so far; the one whose turn it is */
+    pthread_cond_t moved;  /* whose turn it is, or a job is done */
+    pthread_cond_t handed; /* a job, or the end: what an idle worker waits for */
+    uint64_t places, now;  /* places given away so far; the one whose turn it is */
     sl_queue_job *first, *last;
     pthread_t worker;
     bool has_worker, ends;
@@ -18,7 +19,8 @@ sl_status sl_queue_create(const sl_allocator *allocator, sl_queue **out, sl_erro
     if (!queue) return sl_no_memory(err, "the queue of a device", sizeof *queue);
     queue->allocator = allocator;
     (void)pthread_mutex_init(&queue->lock, NULL);
-    (void)pthread_cond_init(&queue->changed, NULL);
+    (void)pthread_cond_init(&queue->moved, NULL);
+    (void)pthread_cond_init(&queue->handed, NULL);
     *out = queue;
     return SL_OK;
 }
@@ -28,22 +30,23 @@ void sl_queue_destroy(sl_queue *queue) {
     if (queue->has_worker) {
         pthread_mutex_lock(&queue->lock);
         queue->ends = true;
-        pthread_cond_broadcast(&queue->changed);
+        pthread_cond_signal(&queue->handed);
         pthread_mutex_unlock(&queue->lock);
         (void)pthread_join(queue->worker, NULL);
     }
-    (void)pthread_cond_destroy(&queue->changed);
+    (void)pthread_cond_destroy(&queue->handed);
+    (void)pthread_cond_destroy(&queue->moved);
     (void)pthread_mutex_destroy(&queue->lock);
     sl_release(queue->allocator, queue, sizeof *queue, _Alignof(sl_queue));
 }
 
 /* With the lock held. */
 static void await(sl_queue *queue, uint64_t place) {
-    while (queue->now != place) pthread_cond_wait(&queue->changed, &queue->lock);
+    while (queue->now != place) pthread_cond_wait(&queue->moved, &queue->lock);
 }
 static void advance(sl_queue *queue) {
     queue->now++;
-    pthread_cond_broadcast(&queue->changed);
+    pthread_cond_broadcast(&queue->moved);
 }
 
 void sl_queue_enter(sl_queue *queue) {
@@ -59,7 +62,7 @@ void sl_queue_leave(sl_queue *queue) {
 }
 
 static sl_queue_job *next_job(sl_queue *queue) {
-    while (!queue->first && !queue->ends) pthread_cond_wait(&queue->changed, &queue->lock);
+    while (!queue->first && !queue->ends) pthread_cond_wait(&queue->handed, &queue->lock);
     sl_queue_job *job = queue->first;
     if (!job) return NULL;
     queue->first = job->next;
@@ -101,7 +104,7 @@ static void append(sl_queue *queue, sl_queue_job *job) {
     else
         queue->first = job;
     queue->last = job;
-    pthread_cond_broadcast(&queue->changed);
+    pthread_cond_signal(&queue->handed);
 }
 
 sl_status sl_queue_start(sl_queue *queue, sl_queue_job *job, sl_error *err) {
@@ -119,6 +122,6 @@ sl_status sl_queue_start(sl_queue *queue, sl_queue_job *job, sl_error *err) {
 
 void sl_queue_wait(sl_queue *queue, sl_queue_job *job) {
     pthread_mutex_lock(&queue->lock);
-    while (!job->done) pthread_cond_wait(&queue->changed, &queue->lock);
+    while (!job->done) pthread_cond_wait(&queue->moved, &queue->lock);
     pthread_mutex_unlock(&queue->lock);
 }
