@@ -321,10 +321,19 @@ static void copy_results(const sl_compiled *c) {
     }
 }
 
-static sl_status begin(sl_compiled *c, sl_error *err) {
-    double since = sl_clock_seconds();
+/* Clocks are read only where there is something to measure: a run may take less than a reading. */
+static sl_status bind_stale(sl_compiled *c, double *since, sl_error *err) {
+    bool is_stale = false;
+    for (uint32_t s = 0; s < c->slot_count && !is_stale; s++)
+        is_stale = !c->slots[s].tensor->data || c->slots[s].version != c->slots[s].tensor->version;
+    if (!is_stale) return SL_OK;
     SL_TRY(sl_compiled_bind_all(c, err));
-    c->timing.encode_seconds += sl_clock_lap(&since);
+    c->timing.encode_seconds += sl_clock_lap(since);
+    return SL_OK;
+}
+
+static sl_status begin(sl_compiled *c, double *since, sl_error *err) {
+    SL_TRY(bind_stale(c, since, err));
     return c->executor->device->ops->begin(c->executable, err);
 }
 
@@ -339,13 +348,11 @@ static sl_status end(sl_compiled *c, sl_error *err) {
     return status;
 }
 
-static sl_status run_whole(sl_compiled *c, sl_error *err) {
+static sl_status run_whole(sl_compiled *c, double *since, sl_error *err) {
     sl_device *device = c->executor->device;
-    double since = sl_clock_seconds();
-    SL_TRY(sl_compiled_bind_all(c, err));
-    c->timing.encode_seconds += sl_clock_lap(&since);
+    SL_TRY(bind_stale(c, since, err));
     const sl_status status = device ? device->ops->run(c->executable, err) : evaluate(c, err);
-    c->timing.run_seconds = sl_clock_lap(&since);
+    c->timing.run_seconds = sl_clock_lap(since);
     sl_window_count(c);
     if (status == SL_OK) copy_results(c);
     return status;
@@ -371,14 +378,14 @@ sl_status sl_compiled_run(sl_compiled *c, sl_error *err) {
     SL_TRY(sl_compiled_check_idle(c, err));
     SL_TRY(check_inputs(c, err));
     double since = sl_clock_seconds();
-    sl_queue_enter(c->executor->queue);
-    c->timing = (sl_run_timing){.wait_seconds = sl_clock_lap(&since)};
+    c->timing = (sl_run_timing){0};
+    if (sl_queue_enter(c->executor->queue)) c->timing.wait_seconds = sl_clock_lap(&since);
     sl_status status;
     if (has_halves(c)) {
-        status = begin(c, err);
+        status = begin(c, &since, err);
         if (status == SL_OK) status = end(c, err);
     } else {
-        status = run_whole(c, err);
+        status = run_whole(c, &since, err);
         c->timing.wait_seconds += c->timing.run_seconds;
     }
     sl_queue_leave(c->executor->queue);
@@ -387,13 +394,15 @@ sl_status sl_compiled_run(sl_compiled *c, sl_error *err) {
 
 static void run_job(void *ctx) {
     sl_compiled *c = ctx;
-    c->status = run_whole(c, &c->error);
+    double since = sl_clock_seconds();
+    c->status = run_whole(c, &since, &c->error);
 }
 
 /* What goes wrong is told by finish, as it is when a worker runs it. */
 static void begin_in_turn(sl_compiled *c) {
-    sl_queue_enter(c->executor->queue);
-    c->status = begin(c, &c->error);
+    double since = sl_clock_seconds();
+    if (sl_queue_enter(c->executor->queue)) c->timing.wait_seconds = sl_clock_lap(&since);
+    c->status = begin(c, &since, &c->error);
     sl_queue_leave(c->executor->queue);
     c->flight = c->status == SL_OK ? SL_FLIGHT_ON_DEVICE : SL_FLIGHT_FAILED;
 }

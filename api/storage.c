@@ -88,7 +88,7 @@ sl_status sl_tensor_give(sl_tensor *tensor, const sl_executor *executor, void *d
     sl_tensor_release(tensor, executor);
     tensor->data = data;
     tensor->given = data != NULL;
-    atomic_store(&tensor->is_set, data != NULL);
+    atomic_store_explicit(&tensor->is_set, data != NULL, memory_order_release);
     if (!data || !executor->device || tensor->kind != SL_VALUE_WEIGHT) return SL_OK;
     return executor->device->ops->weight_changed(executor->device, data, 0,
                                                  sl_type_bytes(&tensor->type), err);
@@ -143,7 +143,7 @@ sl_status sl_tensor_write(sl_tensor *tensor, const sl_executor *executor,
         SL_TRY(device->ops->copy_in(device, to, range->from, range->bytes, err));
     else if (range->bytes)
         memcpy(to, range->from, range->bytes);
-    atomic_store(&tensor->is_set, true);
+    atomic_store_explicit(&tensor->is_set, true, memory_order_release);
     if (!device || tensor->kind != SL_VALUE_WEIGHT || !range->bytes) return SL_OK;
     return device->ops->weight_changed(device, tensor->data, range->offset, range->bytes, err);
 }

@@ -49,10 +49,13 @@ static void advance(sl_queue *queue) {
     pthread_cond_broadcast(&queue->moved);
 }
 
-void sl_queue_enter(sl_queue *queue) {
+bool sl_queue_enter(sl_queue *queue) {
     pthread_mutex_lock(&queue->lock);
-    await(queue, queue->places++);
+    const uint64_t place = queue->places++;
+    const bool waits = queue->now != place;
+    await(queue, place);
     pthread_mutex_unlock(&queue->lock);
+    return waits;
 }
 
 void sl_queue_leave(sl_queue *queue) {

@@ -22,8 +22,8 @@ typedef struct sl_queue_job {
 SL_CHECKED sl_status sl_queue_create(const sl_allocator *allocator, sl_queue **out, sl_error *err);
 void sl_queue_destroy(sl_queue *queue); /* after all jobs; NULL is allowed */
 
-/* Does not nest; not from a job. */
-void sl_queue_enter(sl_queue *queue);
+/* Does not nest; not from a job.  enter returns whether it had to wait. */
+bool sl_queue_enter(sl_queue *queue);
 void sl_queue_leave(sl_queue *queue);
 /* Returns before the job has run.  Fails without a thread to run it. */
 SL_CHECKED sl_status sl_queue_start(sl_queue *queue, sl_queue_job *job, sl_error *err);
