@@ -45,7 +45,7 @@ SL_API SL_CHECKED sl_status sl_graph_read(const char *text, size_t bytes, sl_gra
  * the model leaves open are given as "x=1,3,224,224; y=8"; otherwise shapes may be NULL. */
 SL_API SL_CHECKED sl_status sl_graph_import_onnx(const void *bytes, size_t count,
                                                  const char *shapes, sl_graph **out, sl_error *err);
-/* Not before what was compiled from it.  NULL is fine. */
+/* A graph with constants: not before what was compiled from it.  NULL is fine. */
 SL_API void sl_graph_destroy(sl_graph *graph);
 /* The text form; released with sl_free. */
 SL_API SL_CHECKED sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err);
@@ -96,7 +96,8 @@ typedef struct {
     sl_compiled *share;    /* a graph whose weights and states are shared; NULL: none */
 } sl_compile_options;
 /* Verifies and compiles the graph as it is now; what is added to it later has no effect on the
- * result.  The data of its constants is borrowed: the graph must outlive the result. */
+ * result.  The data of its constants is borrowed: a graph with constants must outlive the result.
+ */
 SL_API SL_CHECKED sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options,
                                        sl_compiled **out, sl_error *err);
 SL_API void sl_compiled_destroy(sl_compiled *compiled); /* NULL is fine */
