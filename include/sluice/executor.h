@@ -58,7 +58,8 @@ enum { SL_BIND_ALIGNMENT = 64 };
  * run on, inputs, weights and states are read there, states are updated there, and outputs are
  * written there.  data is aligned to SL_BIND_ALIGNMENT and has exactly `bytes` bytes, the size of
  * the value; it is borrowed until the value is bound again or all graphs that share it are
- * destroyed.  data NULL and bytes 0: memory of the library again, as if it was never set.
+ * destroyed.  sl_compiled_set writes to it.  data NULL and bytes 0: memory of the library again, as
+ * if it was never set.
  *
  * Devices with memory of their own copy: an input in each run, a weight when it is bound (bind it
  * again after changing it), an output at the end of each run.  They refuse states with
