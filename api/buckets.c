@@ -1,8 +1,8 @@
 /* buckets.c - Graphs with symbols, compiled for sizes that are rounded up
  * (sluice/experimental.h). */
+#include "api/compiled.h"
 #include "api/needs.h"
 #include "base/structs.h"
-#include "compiler/graph.h"
 #include "sluice/experimental.h"
 #include <string.h>
 
@@ -16,34 +16,32 @@ typedef struct {
     uint64_t used; /* when */
 } bucket;
 
-typedef struct {
-    void *data;
-    size_t bytes;
-} block;
-
 struct sl_bucketed {
     sl_arena arena;
     sl_graph *graph; /* a copy, which nobody adds to */
     sl_bucket_options options;
-    sl_compile_options compile;
+    char *words; /* compile options; NULL: none */
+    sl_place place;
+    sl_tensor **weights; /* [value of graph]: one copy for all buckets */
     bucket *buckets;
     uint32_t count;
     uint64_t clock;
     bucket *now;       /* of the sizes that were chosen */
     sl_graph *exact;   /* with those sizes themselves */
-    block *weights;    /* [value of graph] */
-    block padded;      /* an input on its way */
-    block *results;    /* [output] */
+    sl_block padded;   /* an input on its way */
+    sl_block *results; /* [output] */
     sl_symbol *wanted; /* [symbol] */
 };
 
 /* Only ever grows. */
-static sl_status ensure(block *b, size_t bytes, const char *what, sl_error *err) {
-    if (b->data && b->bytes >= bytes) return SL_OK;
-    void *fresh = sl_allocate(NULL, bytes ? bytes : 1, ALIGNMENT);
+static sl_status ensure(const sl_bucketed *b, sl_block *block, size_t bytes, const char *what,
+                        sl_error *err) {
+    const sl_allocator *allocator = b->place.executor->allocator;
+    if (block->data && block->bytes >= bytes) return SL_OK;
+    void *fresh = sl_allocate(allocator, bytes ? bytes : 1, ALIGNMENT);
     if (!fresh) return sl_no_memory(err, what, bytes);
-    sl_release(NULL, b->data, b->bytes, ALIGNMENT);
-    *b = (block){fresh, bytes ? bytes : 1};
+    sl_release(allocator, block->data, block->bytes, ALIGNMENT);
+    *block = (sl_block){fresh, bytes ? bytes : 1};
     return SL_OK;
 }
 
@@ -58,15 +56,16 @@ static void drop_bucket(bucket *b) {
 void sl_bucketed_destroy(sl_bucketed *b) {
     if (!b) return;
     for (uint32_t i = 0; i < b->count; i++) drop_bucket(&b->buckets[i]);
-    for (uint32_t v = 0; b->weights && v <= b->graph->value_count; v++)
-        sl_release(NULL, b->weights[v].data, b->weights[v].bytes, ALIGNMENT);
+    const sl_place place = b->place;
+    const sl_allocator *allocator = place.executor->allocator;
     for (uint32_t o = 0; b->results && o < b->graph->output_count; o++)
-        sl_release(NULL, b->results[o].data, b->results[o].bytes, ALIGNMENT);
-    sl_release(NULL, b->padded.data, b->padded.bytes, ALIGNMENT);
+        sl_release(allocator, b->results[o].data, b->results[o].bytes, ALIGNMENT);
+    sl_release(allocator, b->padded.data, b->padded.bytes, ALIGNMENT);
     sl_graph_destroy(b->exact);
     sl_graph_destroy(b->graph);
     sl_arena arena = b->arena;
     sl_arena_deinit(&arena);
+    sl_place_close(&place);
 }
 
 /* States would have to move from program to program; codes cannot be cut. */
@@ -94,8 +93,8 @@ static sl_status make_room(sl_bucketed *b, sl_error *err) {
     const sl_graph *g = b->graph;
     const uint32_t kept = b->options.most_kept;
     b->buckets = SL_ARENA_NEW_ARRAY(&b->arena, bucket, kept);
-    b->weights = SL_ARENA_NEW_ARRAY(&b->arena, block, (size_t)g->value_count + 1);
-    b->results = SL_ARENA_NEW_ARRAY(&b->arena, block, (size_t)g->output_count + 1);
+    b->weights = SL_ARENA_NEW_ARRAY(&b->arena, sl_tensor *, (size_t)g->value_count + 1);
+    b->results = SL_ARENA_NEW_ARRAY(&b->arena, sl_block, (size_t)g->output_count + 1);
     b->wanted = SL_ARENA_NEW_ARRAY(&b->arena, sl_symbol, (size_t)g->symbol_count + 1);
     int64_t *sizes = SL_ARENA_NEW_ARRAY(&b->arena, int64_t, (size_t)kept * g->symbol_count + 1);
     if (!b->buckets || !b->weights || !b->results || !b->wanted || !sizes)
@@ -104,27 +103,40 @@ static sl_status make_room(sl_bucketed *b, sl_error *err) {
     return SL_OK;
 }
 
+static sl_status fill_bucketed(sl_bucketed *b, const sl_graph *graph, const char *words,
+                               sl_error *err) {
+    if (b->options.least < 1) b->options.least = 1;
+    if (!b->options.most_kept) b->options.most_kept = KEPT;
+    if (words) {
+        b->words = sl_arena_copy_text(&b->arena, words, strlen(words));
+        if (!b->words) return sl_no_memory(err, "a bucketed graph", strlen(words));
+    }
+    SL_TRY(sl_graph_copy(graph, b->place.executor->allocator, &b->graph, err));
+    SL_TRY(make_room(b, err));
+    return sl_storage_join(b->place.storage, b->graph, b->weights, err);
+}
+
 sl_status sl_bucketed_create(const sl_graph *graph, const sl_bucket_options *given,
                              sl_bucketed **out, sl_error *err) {
     SL_NEED(graph && out);
     sl_bucket_options options = {0};
     sl_compile_options compile = {0};
+    sl_place place;
+    sl_arena arena;
     SL_TRY(SL_STRUCT_TAKE(sl_bucket_options, &options, given, err));
     SL_TRY(SL_STRUCT_TAKE(sl_compile_options, &compile, options.compile, err));
     SL_TRY(check_graph(graph, err));
-    sl_arena arena;
-    sl_arena_init(&arena, NULL);
+    SL_TRY(sl_place_open(&compile, &place, err));
+    sl_arena_init(&arena, place.executor->allocator);
     sl_bucketed *b = SL_ARENA_NEW(&arena, sl_bucketed);
-    if (!b) return sl_no_memory(err, "a bucketed graph", sizeof *b);
+    if (!b) {
+        sl_place_close(&place);
+        return sl_no_memory(err, "a bucketed graph", sizeof *b);
+    }
     b->arena = arena;
+    b->place = place;
     b->options = options;
-    b->compile = compile;
-    b->compile.struct_size = sizeof b->compile;
-    b->options.compile = &b->compile;
-    if (b->options.least < 1) b->options.least = 1;
-    if (!b->options.most_kept) b->options.most_kept = KEPT;
-    sl_status status = sl_graph_copy(graph, NULL, &b->graph, err);
-    if (status == SL_OK) status = make_room(b, err);
+    const sl_status status = fill_bucketed(b, graph, compile.compile, err);
     if (status == SL_OK)
         *out = b;
     else
@@ -170,22 +182,14 @@ static bucket *free_place(sl_bucketed *b) {
     return last;
 }
 
-static sl_status give_weights(const sl_bucketed *b, const bucket *to, sl_error *err) {
-    for (uint32_t v = 1; v <= b->graph->value_count; v++)
-        if (b->weights[v].data)
-            SL_TRY(sl_compiled_set(to->compiled, b->graph->values[v].name, b->weights[v].data,
-                                   b->weights[v].bytes, err));
-    return SL_OK;
-}
-
 static sl_status make_bucket(sl_bucketed *b, bucket **out, sl_error *err) {
     bucket *fresh = free_place(b);
     for (uint32_t s = 0; s < b->graph->symbol_count; s++) fresh->sizes[s] = b->wanted[s].size;
     sl_status status =
         sl_graph_bind(b->graph, b->wanted, b->graph->symbol_count, NULL, &fresh->graph, err);
+    if (status == SL_OK) status = sl_graph_check_sizes(fresh->graph, err);
     if (status == SL_OK)
-        status = sl_compile(fresh->graph, b->options.compile, &fresh->compiled, err);
-    if (status == SL_OK) status = give_weights(b, fresh, err);
+        status = sl_compile_for(fresh->graph, &b->place, b->words, &fresh->compiled, err);
     if (status != SL_OK) {
         drop_bucket(fresh);
         return status;
@@ -255,14 +259,15 @@ static sl_status check_ready(const sl_bucketed *b, sl_error *err) {
     return sl_fail(err, SL_INVALID, "graph '%s': no sizes are chosen yet", b->graph->name);
 }
 
-static sl_status keep_weight(sl_bucketed *b, sl_value value, const void *data, size_t bytes,
-                             sl_error *err) {
-    SL_TRY(ensure(&b->weights[value.v], bytes, b->graph->values[value.v].name, err));
-    memcpy(b->weights[value.v].data, data, bytes);
-    for (uint32_t i = 0; i < b->count; i++)
-        SL_TRY(sl_compiled_set(b->buckets[i].compiled, b->graph->values[value.v].name, data, bytes,
-                               err));
-    return SL_OK;
+/* Also before there is a bucket. */
+static sl_status set_weight(const sl_bucketed *b, sl_tensor *weight, const void *data, size_t bytes,
+                            sl_error *err) {
+    const sl_executor *executor = b->place.executor;
+    const sl_tensor_range range = {.bytes = bytes, .from = data};
+    sl_queue_enter(executor->queue);
+    const sl_status status = sl_tensor_write(weight, executor, &range, err);
+    sl_queue_leave(executor->queue);
+    return status;
 }
 
 sl_status sl_bucketed_set(sl_bucketed *b, const char *name, const void *data, size_t bytes,
@@ -272,7 +277,7 @@ sl_status sl_bucketed_set(sl_bucketed *b, const char *name, const void *data, si
     const sl_value_info *info = sl_graph_value(b->graph, value);
     char text[SL_TYPE_TEXT];
     if (info && info->kind == SL_VALUE_WEIGHT && bytes == sl_type_bytes(&info->type))
-        return keep_weight(b, value, data, bytes, err);
+        return set_weight(b, b->weights[value.v], data, bytes, err);
     if (!info || (info->kind != SL_VALUE_INPUT && info->kind != SL_VALUE_WEIGHT))
         return sl_fail(err, SL_INVALID, "the graph has no input or weight '%s'", name);
     SL_TRY(check_ready(b, err));
@@ -285,7 +290,7 @@ sl_status sl_bucketed_set(sl_bucketed *b, const char *name, const void *data, si
     if (sl_type_equal(exact, padded))
         return sl_compiled_set(b->now->compiled, name, data, bytes, err);
     const size_t room = sl_type_bytes(padded);
-    SL_TRY(ensure(&b->padded, room, name, err));
+    SL_TRY(ensure(b, &b->padded, room, name, err));
     memset(b->padded.data, 0, room);
     const shapes s = {&exact->shape, &padded->shape, sl_dtype_infos[exact->dtype].bytes, false};
     copy_block(&s, 0, (char *)(uintptr_t)data, b->padded.data);
@@ -306,7 +311,7 @@ sl_status sl_bucketed_run(sl_bucketed *b, sl_error *err) {
                            out->name, sl_type_format(exact, text, sizeof text),
                            sl_type_format(padded, other, sizeof other));
         }
-        SL_TRY(ensure(&b->results[o], sl_type_bytes(exact), out->name, err));
+        SL_TRY(ensure(b, &b->results[o], sl_type_bytes(exact), out->name, err));
         const shapes s = {&exact->shape, &padded->shape, sl_dtype_infos[exact->dtype].bytes, true};
         copy_block(&s, 0, b->results[o].data,
                    (char *)(uintptr_t)sl_compiled_get(b->now->compiled, out->name, NULL));

@@ -23,22 +23,33 @@ static sl_status run_once(void *ctx, uint32_t run, sl_error *err) {
     return sl_compiled_run(ctx, err);
 }
 
+/* What a proof looks at is bound, though nothing may have run yet. */
+static sl_status bind_all(sl_compiled *compiled, sl_error *err) {
+    sl_queue_enter(compiled->executor->queue);
+    const sl_status status = sl_compiled_bind_all(compiled, err);
+    sl_queue_leave(compiled->executor->queue);
+    return status;
+}
+
 sl_status sl_compiled_report(sl_compiled *compiled, const sl_inspect_options *given,
                              sl_inspect_report *out, sl_error *err) {
     SL_NEED(compiled && out);
     sl_inspect_options options;
     SL_TRY(sl_inspect_check_size(out, err));
     SL_TRY(complete(given, &options, err));
-    const sl_compiled_parts parts = sl_compiled_parts_of(compiled);
-    if (!parts.program)
+    SL_TRY(sl_compiled_check_idle(compiled, err));
+    if (!compiled->program)
         return sl_fail(err, SL_UNSUPPORTED, "the device '%s' evaluates graphs without compiling",
-                       parts.row->name);
-    const sl_runnable loaded = {.device = parts.device,
-                                .executable = parts.executable,
-                                .program = parts.program,
+                       compiled->executor->row->name);
+    if (compiled->window.is_open)
+        return sl_fail(err, SL_INVALID, "graph '%s': a profile is open", compiled->graph->name);
+    SL_TRY(bind_all(compiled, err));
+    const sl_runnable loaded = {.device = compiled->executor->device,
+                                .executable = compiled->executable,
+                                .program = compiled->program,
                                 .run = run_once,
                                 .ctx = compiled};
-    const sl_graph_subject subject = {parts.graph, parts.compile, &loaded};
+    const sl_graph_subject subject = {compiled->graph, &compiled->compile, &loaded};
     sl_inspect_report report;
     SL_TRY(sl_report_init(&report, err));
     const sl_status status = sl_inspect_any_graph(&subject, &options, &report, err);
@@ -50,7 +61,9 @@ static sl_status inspect_only(const sl_graph *graph, const sl_compile_options *g
                               const sl_inspect_options *options, sl_inspect_report *out,
                               sl_error *err) {
     const sl_device_row *row;
-    SL_TRY(sl_device_find(given->device, &row, err));
+    sl_executor *executor = given->executor;
+    if (!executor && given->share) executor = given->share->executor;
+    SL_TRY(sl_device_find(executor ? executor->row->name : given->device, &row, err));
     if (!row->create)
         return sl_fail(err, SL_UNSUPPORTED, "the device '%s' evaluates graphs without compiling",
                        row->name);

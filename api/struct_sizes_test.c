@@ -2,6 +2,7 @@
  * was compiled with another version of the headers.  tools/check_headers.py sees that none is
  * missing. */
 #include "api/values.h"
+#include "sluice/executor.h"
 #include "sluice/inspect.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,6 +41,7 @@ CALL(token_cost, sl_model_token_cost(at.model, out, err))
 CALL(gpu_floors, sl_measure_gpu(at.model, out, err))
 CALL(disk_floor, sl_measure_disk(at.model, out, err))
 CALL(floors, sl_measure_floors(1, out, err))
+CALL(timing, sl_compiled_timing_of(at.compiled, out, err))
 CALL(compare_report, sl_compare(at.other, at.model, NULL, out, err))
 
 static const struct {
@@ -63,6 +65,7 @@ static const struct {
     {"sl_gpu_floors", sizeof(sl_gpu_floors), gpu_floors, false},
     {"sl_disk_floor", sizeof(sl_disk_floor), disk_floor, true},
     {"sl_floors", sizeof(sl_floors), floors, true},
+    {"sl_compiled_timing", sizeof(sl_compiled_timing), timing, false},
     {"sl_compare_report", sizeof(sl_compare_report), compare_report, true},
 };
 enum { RESULTS = sizeof results / sizeof results[0], ROOM = 16384, NEWER = 64, MARK = 0xa5 };
@@ -124,6 +127,22 @@ static void reports(void **state) {
     }
 }
 
+static void profiles(void **state) {
+    (void)state;
+    sl_error err;
+    for (size_t size = 0; size <= sizeof(sl_profile_report); size += sizeof(void *)) {
+        static _Alignas(16) unsigned char room[sizeof(sl_profile_report)];
+        memset(room, MARK, sizeof room);
+        set_size(room, size);
+        sl_profile_report *report = (sl_profile_report *)room;
+        const sl_status wanted = size < 2 * sizeof(void *) ? SL_INVALID : SL_OK;
+        assert_int_equal(sl_compiled_profile(at.compiled, NULL, report, &err), wanted);
+        assert_true(is_all(room + (size ? size : sizeof size),
+                           sizeof room - (size ? size : sizeof size), MARK));
+        if (wanted == SL_OK) sl_profile_report_deinit(report);
+    }
+}
+
 /* ---- structs that are passed in ---- */
 
 static sl_status open_model(const void *given, sl_error *err) {
@@ -166,6 +185,20 @@ static sl_status compile(const void *given, sl_error *err) {
     sl_compiled *compiled = NULL;
     const sl_status status = sl_compile(at.graph, given, &compiled, err);
     sl_compiled_destroy(compiled);
+    return status;
+}
+
+static sl_status execute(const void *given, sl_error *err) {
+    sl_executor *executor = NULL;
+    const sl_status status = sl_executor_create(given, &executor, err);
+    sl_executor_destroy(executor);
+    return status;
+}
+
+static sl_status profile(const void *given, sl_error *err) {
+    sl_profile_report report = {.struct_size = sizeof report};
+    const sl_status status = sl_compiled_profile(at.compiled, given, &report, err);
+    if (status == SL_OK) sl_profile_report_deinit(&report);
     return status;
 }
 
@@ -216,6 +249,8 @@ static const struct {
     {"sl_pack_options", sizeof(sl_pack_options), pack},
     {"sl_synth_options", sizeof(sl_synth_options), synth},
     {"sl_compile_options", sizeof(sl_compile_options), compile},
+    {"sl_executor_options", sizeof(sl_executor_options), execute},
+    {"sl_profile_options", sizeof(sl_profile_options), profile},
     {"sl_bucket_options", sizeof(sl_bucket_options), bucket},
     {"sl_inspect_options", sizeof(sl_inspect_options), inspect},
     {"sl_compare_options", sizeof(sl_compare_options), compare},
@@ -268,6 +303,7 @@ static int set_up(void **state) {
     must(sl_session_extend(at.session, &token, 1, &err), &err);
     must(sl_graph_read(text, sizeof text - 1, &at.graph, &err), &err);
     must(sl_compile(at.graph, NULL, &at.compiled, &err), &err);
+    must(sl_compiled_set(at.compiled, "x", (float[4]){0}, 16, &err), &err);
     must(sl_graph_legality(at.graph, "cpu", &at.legality, &err), &err);
     must(sl_custom_ops_create(&at.customs, &err), &err);
     return 0;
@@ -289,6 +325,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_written_past_the_size),
         cmocka_unit_test(reports),
+        cmocka_unit_test(profiles),
         cmocka_unit_test(nothing_is_read_past_the_size),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

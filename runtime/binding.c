@@ -17,8 +17,8 @@ sl_status sl_binding_set(sl_binding *binding, sl_buffer_id buffer, void *data, s
         return sl_fail(err, SL_INVALID, "buffer %u of program '%s': it has %u", buffer.v,
                        binding->program->name, binding->program->buffer_count);
     const sl_buffer *b = &binding->program->buffers[buffer.v];
-    if (sl_buffer_in_arena(b) || b->kind == SL_BUFFER_CONSTANT || b->kind == SL_BUFFER_EXPERTS)
-        return sl_fail(err, SL_INVALID, "'%s' is not an input, weight or state", b->name);
+    if (b->kind == SL_BUFFER_TEMP || b->kind == SL_BUFFER_CONSTANT || b->kind == SL_BUFFER_EXPERTS)
+        return sl_fail(err, SL_INVALID, "'%s' is not an input, weight, state or output", b->name);
     if (!data) return sl_fail(err, SL_INVALID, "'%s' is bound to NULL", b->name);
     binding->data[buffer.v] = data;
     return SL_OK;
@@ -48,7 +48,7 @@ sl_status sl_binding_check(const sl_binding *binding, sl_error *err) {
 void *sl_binding_resolve(const sl_binding *binding, const sl_operand *operand, void *arena) {
     const sl_buffer *buffer = &binding->program->buffers[operand->buffer.v];
     if (buffer->kind == SL_BUFFER_EXPERTS) return binding->sources[operand->buffer.v];
-    if (sl_buffer_in_arena(buffer))
+    if (sl_buffer_in_arena(buffer) && !binding->data[operand->buffer.v])
         return (char *)arena + buffer->arena_offset + operand->offset_bytes;
     /* Constants are read only by construction: no op takes one as a state. */
     char *data = buffer->kind == SL_BUFFER_CONSTANT ? (char *)(uintptr_t)buffer->data

@@ -5,7 +5,7 @@
 
 typedef struct {
     const sl_program *program;
-    void **data;                /* [buffer]: outside the arena; NULL until bound */
+    void **data; /* [buffer]: NULL until bound; an OUTPUT that is not bound is in the arena */
     sl_expert_source **sources; /* [buffer] of kind EXPERTS */
 } sl_binding;
 

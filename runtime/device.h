@@ -41,6 +41,8 @@ typedef struct {
     /* Plan one-row programs without sharing memory between buffers: more steps can then run
      * concurrently, and the memory of one row is small. */
     bool unshared_single_row;
+    /* States are in memory that the host can neither give nor look into. */
+    bool own_memory;
     /* Outputs have memory of their own, valid until the next run, instead of being in the arena. */
     bool own_outputs;
     /* Experts are cached in device memory, as many as expert_budget_bytes allows. */
@@ -61,6 +63,13 @@ typedef struct {
     uint64_t runs;         /* number of runs */
     double launch_seconds; /* host time spent on submitting them */
 } sl_device_stats;
+
+/* What one run took. */
+typedef struct {
+    double encode; /* host time until everything was submitted */
+    double wait;   /* host time spent on waiting for it */
+    double run;    /* from the first step to the last result, on the device's clock if it has one */
+} sl_run_seconds;
 
 /* Hardware limits, the best of several passes: copies within device memory (bytes read and
  * written), bf16 matrix tiles, copies from host_memory. */
@@ -96,12 +105,18 @@ typedef struct {
     void (*unload)(sl_executable *executable);
     /* INPUT, WEIGHT and STATE buffers: at least buffer.bytes, borrowed.  States are in device
      * memory (allocate), the others in host memory: inputs are read in each run, weights may be
-     * copied once, when they are first bound. */
+     * copied once, when they are first bound.  OUTPUT buffers, unless outputs have memory of their
+     * own: results are written there instead of into the arena. */
     sl_status (*bind)(sl_executable *executable, sl_buffer_id buffer, void *data, sl_error *err);
     sl_status (*bind_experts)(sl_executable *executable, sl_buffer_id buffer,
                               sl_expert_source *source, sl_error *err);
     /* Runs all steps; allocates nothing. */
     sl_status (*run)(sl_executable *executable, sl_error *err);
+    /* Optional, both or neither: a run in two halves.  begin returns when everything is submitted;
+     * end waits, and all outputs are valid until the next run.  One run of an executable may be in
+     * flight like this, and runs of several executables, which are done in order. */
+    sl_status (*begin)(sl_executable *executable, sl_error *err);
+    sl_status (*end)(sl_executable *executable, sl_run_seconds *out, sl_error *err);
     /* Optional, all four or none: asynchronous runs.  Two runs of an executable may be in flight;
      * finish waits for the earlier one.  Its small outputs are valid then; a large output is valid
      * from a call of fetch, when nothing is in flight, until the next run.  can_start: whether runs
@@ -131,8 +146,12 @@ typedef struct {
                           sl_error *err);
     sl_status (*copy_within)(sl_device *device, void *to, const void *from, uint64_t bytes,
                              sl_error *err);
-    /* Call this after changing the host copy of a bound weight. */
-    sl_status (*weight_changed)(sl_device *device, const void *host, sl_error *err);
+    /* Call this after changing bytes of the host copy of a bound weight. */
+    sl_status (*weight_changed)(sl_device *device, const void *host, uint64_t offset,
+                                uint64_t bytes, sl_error *err);
+    /* Optional: the copy of a bound weight is dropped when its last holder lets it go; executables
+     * that are bound to it must not run any more.  Copies that nobody ever held stay. */
+    void (*hold_weight)(sl_device *device, const void *host, uint64_t bytes, bool on);
 
     /* For inspection step by step: runs one step, and accesses the bytes of an operand (not of
      * experts) before or after it. */

@@ -41,6 +41,7 @@ static void required_entries_are_there(void **state) {
         assert_true(ops->run_step && ops->read && ops->write);
         assert_true(!ops->start == !ops->finish && !ops->start == !ops->fetch);
         assert_true(!ops->start == !ops->can_start);
+        assert_true(!ops->begin == !ops->end);
         ops->destroy(device);
     }
 }

@@ -18,8 +18,9 @@ sl_status sl_host_copy(sl_device *device, void *to, const void *from, uint64_t b
     return SL_OK;
 }
 
-sl_status sl_host_weight_changed(sl_device *device, const void *host, sl_error *err) {
-    (void)device, (void)host, (void)err;
+sl_status sl_host_weight_changed(sl_device *device, const void *host, uint64_t offset,
+                                 uint64_t bytes, sl_error *err) {
+    (void)device, (void)host, (void)offset, (void)bytes, (void)err;
     return SL_OK;
 }
 

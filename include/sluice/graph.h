@@ -22,6 +22,7 @@ extern "C" {
 
 typedef struct sl_graph sl_graph;
 typedef struct sl_compiled sl_compiled;
+typedef struct sl_executor sl_executor; /* executor.h */
 
 /* A value of a graph.  0 means "none"; building functions return it after a mistake.  v
  * also tells the graph: a value that is given to another graph is a mistake there. */
@@ -44,7 +45,7 @@ SL_API SL_CHECKED sl_status sl_graph_read(const char *text, size_t bytes, sl_gra
  * the model leaves open are given as "x=1,3,224,224; y=8"; otherwise shapes may be NULL. */
 SL_API SL_CHECKED sl_status sl_graph_import_onnx(const void *bytes, size_t count,
                                                  const char *shapes, sl_graph **out, sl_error *err);
-/* Not before what was compiled from it.  NULL is fine. */
+/* A graph with constants: not before what was compiled from it.  NULL is fine. */
 SL_API void sl_graph_destroy(sl_graph *graph);
 /* The text form; released with sl_free. */
 SL_API SL_CHECKED sl_status sl_graph_text(const sl_graph *graph, char **out_text, sl_error *err);
@@ -89,9 +90,14 @@ typedef struct {
     /* Words that turn stages of the compiler off or choose a schedule, separated by commas:
      * "no-fusion,no-reordering"; inspect.h lists them.  NULL: "". */
     const char *compile;
+    /* See executor.h.  Both keep what they need open.  With one of them, device, isa, threads and
+     * the words "eager", "chained" and "apart" are those of the executor and are left out. */
+    sl_executor *executor; /* NULL: that of `share`, or one of its own */
+    sl_compiled *share;    /* a graph whose weights and states are shared; NULL: none */
 } sl_compile_options;
 /* Verifies and compiles the graph as it is now; what is added to it later has no effect on the
- * result.  The data of its constants is borrowed: the graph must outlive the result. */
+ * result.  The data of its constants is borrowed: a graph with constants must outlive the result.
+ */
 SL_API SL_CHECKED sl_status sl_compile(const sl_graph *graph, const sl_compile_options *options,
                                        sl_compiled **out, sl_error *err);
 SL_API void sl_compiled_destroy(sl_compiled *compiled); /* NULL is fine */
@@ -105,19 +111,6 @@ SL_API SL_CHECKED sl_status sl_compiled_run(sl_compiled *compiled, sl_error *err
  * is no such output.  Borrowed until the next run or destroy; out_bytes: its size, may be NULL. */
 SL_API const void *sl_compiled_get(const sl_compiled *compiled, const char *name,
                                    size_t *out_bytes);
-
-/* Time by op, measured over additional runs. */
-typedef struct {
-    char op[48];
-    uint64_t calls; /* in all runs */
-    double seconds; /* sum over all threads */
-    double share;   /* of the time of all ops, 0 to 1 */
-} sl_op_time;       /* closed */
-/* Runs the program `runs` times and returns at most `room` rows, longest time first.  Not supported
- * on the device "ref". */
-SL_API SL_CHECKED sl_status sl_compiled_profile(sl_compiled *compiled, uint32_t runs,
-                                                sl_op_time *rows, uint32_t room,
-                                                uint32_t *out_count, sl_error *err);
 
 /* ---- The binary form: smaller than the text form; constants are used in place ---- */
 /* Replaces a file that exists, by renaming; leaves none behind on failure. */

@@ -220,6 +220,7 @@ static void destroy(sl_device *base) {
     sl_cuda_device *device = (sl_cuda_device *)base;
     if (device->context) close_parts(device);
     sl_cuda_driver_close(&device->driver);
+    sl_cuda_ranges_close(&device->ranges);
     sl_gpu_deinit(&device->gpu);
     sl_release(device->gpu.allocator, device, sizeof *device, _Alignof(sl_cuda_device));
 }
@@ -233,6 +234,7 @@ static void describe(const sl_device *base, sl_device_info *out) {
     out->kv_dtypes[1] = SL_DTYPE_f32;
     out->kv_dtype_count = 2;
     out->unshared_single_row = true;
+    out->own_memory = true;
     out->own_outputs = true;
     out->holds_experts = true;
     out->launch_modes = true;
@@ -253,6 +255,7 @@ sl_status sl_device_cuda_create(const sl_device_options *options, const sl_alloc
     device->gpu.allocator = allocator;
     device->gpu.options = *options;
     device->gpu.pinned = (sl_allocator){pinned_resize, device};
+    sl_cuda_ranges_open(&device->ranges);
     sl_status status = sl_cuda_driver_open(options->driver, &device->driver, err);
     if (status == SL_OK) status = open_context(device, err);
     if (status == SL_OK) status = enter(&device->gpu, err);

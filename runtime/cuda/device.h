@@ -5,6 +5,7 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/images.h"
 #include "runtime/cuda/kernel.h"
+#include "runtime/cuda/ranges.h"
 #include "runtime/gpu/gpu.h"
 
 typedef struct {
@@ -22,6 +23,7 @@ typedef struct {
     sl_cu_module *modules; /* one per image that was loaded */
     uint32_t image_count, module_count;
     sl_cuda_function functions[SL_FN_COUNT];
+    sl_cuda_ranges ranges;
 } sl_cuda_device;
 
 /* functions.c: loads modules and finds the functions of kernels. */

@@ -4,10 +4,12 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/emulator/control.h"
 #include "runtime/cuda/executable.h"
+#include "runtime/devices.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +144,9 @@ static sl_status whole_life(const sl_device_options *options, const sl_program *
     if (status == SL_OK) status = device->ops->start(exe, &err);
     if (status == SL_OK) status = device->ops->finish(exe, &err);
     if (status == SL_OK) status = device->ops->finish(exe, &err);
+    if (status == SL_OK) status = device->ops->begin(exe, &err);
+    sl_run_seconds seconds;
+    if (status == SL_OK) status = device->ops->end(exe, &seconds, &err);
     if (status == SL_OK && out) memcpy(out, device->ops->output(exe, 0), ELEMENTS * sizeof *out);
     device->ops->unload(exe);
     device->ops->destroy(device);
@@ -329,6 +334,105 @@ static void runs_may_be_started_ahead(void **state) {
     drop(&r);
 }
 
+/* Two programs in flight on one device; the second is loaded, and grows what both use, while the
+ * first is. */
+static void runs_have_two_halves(void **state) {
+    (void)state;
+    ready r = make_ready();
+    const sl_device_ops *ops = r.device->ops;
+    sl_program *sorts = make_sorts();
+    sl_executable *other = NULL;
+    sl_run_seconds seconds = {0};
+    float want[ELEMENTS];
+    assert_int_equal(ops->end(r.exe, &seconds, &err), SL_INVALID);
+    must(ops->begin(r.exe, &err));
+    assert_int_equal(ops->begin(r.exe, &err), SL_INVALID);
+    must(ops->load(r.device, sorts, &other, &err));
+    must(bind(r.device, sorts, other));
+    must(ops->begin(other, &err));
+    must(ops->end(r.exe, &seconds, &err));
+    assert_true(seconds.encode > 0 && seconds.wait >= 0 && seconds.run >= 0);
+    expected(want);
+    const float *got = ops->output(r.exe, 0);
+    for (int i = 0; i < ELEMENTS; i++) assert_true(fabs((double)want[i] - (double)got[i]) < 1e-6);
+    must(ops->begin(r.exe, &err)); /* and both may be under way at the end */
+    ops->unload(other);
+    sl_program_destroy(sorts);
+    drop(&r);
+}
+
+static void copies_of_weights_go_with_their_last_holder(void **state) {
+    (void)state;
+    ready r = make_ready();
+    const sl_device_ops *ops = r.device->ops;
+    sl_executable *other = NULL;
+    must(ops->run(r.exe, &err));
+    const uint64_t taken = sl_device_stats_of(r.device).taken_bytes;
+    const long blocks = emulator.count().device_blocks;
+    must(ops->load(r.device, r.program, &other, &err));
+    must(bind(r.device, r.program, other)); /* to the same copy */
+    assert_int_equal(sl_device_stats_of(r.device).taken_bytes, taken);
+    ops->unload(other);
+    ops->hold_weight(r.device, w, sizeof w, true);
+    ops->hold_weight(r.device, w, sizeof w, true);
+    ops->hold_weight(r.device, x, sizeof x, false); /* no weight */
+    ops->hold_weight(r.device, w, sizeof w, false);
+    assert_int_equal(emulator.count().device_blocks, blocks);
+    must(ops->run(r.exe, &err));
+    ops->hold_weight(r.device, w, sizeof w, false);
+    assert_int_equal(emulator.count().device_blocks, blocks - 1);
+    assert_int_equal(sl_device_stats_of(r.device).taken_bytes, taken - sizeof w);
+    must(bind(r.device, r.program, r.exe)); /* copied again */
+    must(ops->run(r.exe, &err));
+    assert_int_equal(emulator.count().device_blocks, blocks);
+    drop(&r);
+}
+
+static void a_change_of_a_weight_uploads_what_changed(void **state) {
+    (void)state;
+    ready r = make_ready();
+    const sl_device_ops *ops = r.device->ops;
+    const float before[2] = {w[0], w[9]};
+    float want[ELEMENTS];
+    w[0] = 50; /* not told: not seen */
+    w[9] += 1;
+    must(ops->weight_changed(r.device, w, 9 * sizeof *w, sizeof *w, &err));
+    w[0] = before[0];
+    must(ops->run(r.exe, &err));
+    expected(want);
+    const float *got = ops->output(r.exe, 0);
+    for (int i = 0; i < ELEMENTS; i++) assert_true(fabs((double)want[i] - (double)got[i]) < 1e-6);
+    w[9] = before[1];
+    must(ops->weight_changed(r.device, w, 0, sizeof w + 64, &err)); /* no more than there is */
+    drop(&r);
+}
+
+static int ranges_open, ranges_seen;
+static char first_range[64];
+static int push_range(const char *name) {
+    if (!ranges_seen++) (void)snprintf(first_range, sizeof first_range, "%s", name);
+    return ranges_open++;
+}
+static int pop_range(void) {
+    return --ranges_open;
+}
+
+static void tools_are_told_what_runs(void **state) {
+    (void)state;
+    ready r = make_ready();
+    sl_cuda_ranges *ranges = &((sl_cuda_device *)r.device)->ranges;
+    must(r.device->ops->run(r.exe, &err)); /* nobody listens */
+    *ranges = (sl_cuda_ranges){.push = push_range, .pop = pop_range};
+    must(r.device->ops->run(r.exe, &err));
+    assert_true(ranges_seen == 1 && ranges_open == 0); /* the graph */
+    assert_string_equal(first_range, r.program->name);
+    ranges_seen = 0;
+    must(r.device->ops->run_serially(r.exe, NULL, &err));
+    assert_true(ranges_seen == (int)r.program->step_count && ranges_open == 0);
+    assert_string_equal(first_range, r.program->steps[0].label);
+    drop(&r);
+}
+
 /* ---- failures ---- */
 
 /* Each time the driver is asked for it; how often that was. */
@@ -446,6 +550,10 @@ int main(void) {
         cmocka_unit_test(every_missing_edge_is_found),
         cmocka_unit_test(the_order_of_segments_is_proved),
         cmocka_unit_test(runs_may_be_started_ahead),
+        cmocka_unit_test(runs_have_two_halves),
+        cmocka_unit_test(copies_of_weights_go_with_their_last_holder),
+        cmocka_unit_test(a_change_of_a_weight_uploads_what_changed),
+        cmocka_unit_test(tools_are_told_what_runs),
         cmocka_unit_test(any_call_may_fail),
         cmocka_unit_test(a_lost_device_is_reported),
         cmocka_unit_test(little_memory_is_reported),

@@ -18,9 +18,15 @@ static sl_status launch_one(const sl_cuda_executable *exe, sl_gpu_launch *l,
 sl_status sl_cuda_submit_step(sl_gpu_executable *base, uint32_t s, sl_error *err) {
     sl_cuda_executable *exe = (sl_cuda_executable *)base;
     const sl_gpu_step *step = &base->steps[s];
-    for (uint32_t i = step->first_launch; i < step->first_launch + step->launch_count; i++)
-        SL_TRY(launch_one(exe, &base->launches[i], exe->functions[i], err));
-    return SL_OK;
+    const sl_cuda_ranges *ranges = &sl_cuda_device_of(exe)->ranges;
+    sl_status status = SL_OK;
+    sl_cuda_range_begin(ranges, base->binding.program->steps[s].label);
+    for (uint32_t i = 0; i < step->launch_count && status == SL_OK; i++) {
+        const uint32_t launch = step->first_launch + i;
+        status = launch_one(exe, &base->launches[launch], exe->functions[launch], err);
+    }
+    sl_cuda_range_end(ranges);
+    return status;
 }
 
 /* A step together with the steps that share its launches. */
@@ -59,7 +65,9 @@ sl_status sl_cuda_submit_segment(sl_gpu_executable *base, uint32_t segment, sl_e
     const sl_cuda_device *device = sl_cuda_device_of(exe);
     const sl_gpu_segment *g = &base->segments[segment];
     if (g->alone) return submit_joined_streaming(exe, g->first, err);
-    SL_TRY_CUDA(&device->driver, graph_launch(exe->graphs[segment].exec, device->stream),
-                "launching a graph", err);
-    return SL_OK;
+    sl_cuda_range_begin(&device->ranges, base->binding.program->name);
+    const sl_cu_result result =
+        device->driver.graph_launch(exe->graphs[segment].exec, device->stream);
+    sl_cuda_range_end(&device->ranges);
+    return result ? sl_cuda_fail(&device->driver, result, "launching a graph", err) : SL_OK;
 }

@@ -16,6 +16,7 @@ sl_status sl_gpu_ensure(const sl_gpu *gpu, sl_gpu_block *block, uint64_t bytes, 
                         sl_error *err) {
     if (bytes <= block->bytes) return SL_OK;
     sl_gpu_block fresh;
+    if (gpu->begun) SL_TRY(gpu->calls->wait(gpu, SL_GPU_WORK, err)); /* they use the old block */
     SL_TRY(gpu->calls->allocate(gpu, bytes, what, &fresh, err));
     sl_gpu_release(gpu, block);
     *block = fresh;
@@ -57,13 +58,20 @@ static sl_status add_upload(sl_gpu *gpu, sl_gpu_upload upload, sl_error *err) {
     return SL_OK;
 }
 
+static sl_gpu_upload *find_upload(const sl_gpu *gpu, const void *host, uint64_t bytes) {
+    for (uint32_t i = 0; i < gpu->upload_count; i++)
+        if (gpu->uploads[i].host == host && gpu->uploads[i].block.bytes >= bytes)
+            return &gpu->uploads[i];
+    return NULL;
+}
+
 sl_status sl_gpu_upload_weight(sl_gpu *gpu, const void *host, uint64_t bytes, const char *name,
                                sl_gpu_address *out, sl_error *err) {
-    for (uint32_t i = 0; i < gpu->upload_count; i++)
-        if (gpu->uploads[i].host == host && gpu->uploads[i].block.bytes >= bytes) {
-            *out = gpu->uploads[i].block.address;
-            return SL_OK;
-        }
+    const sl_gpu_upload *found = find_upload(gpu, host, bytes);
+    if (found) {
+        *out = found->block.address;
+        return SL_OK;
+    }
     sl_gpu_upload upload = {.host = host};
     SL_TRY(gpu->calls->allocate(gpu, bytes, name, &upload.block, err));
     sl_status status = sl_gpu_copy_in(gpu, upload.block.address, host, bytes, err);
@@ -76,13 +84,39 @@ sl_status sl_gpu_upload_weight(sl_gpu *gpu, const void *host, uint64_t bytes, co
     return SL_OK;
 }
 
-sl_status sl_gpu_weight_changed(sl_device *base, const void *host, sl_error *err) {
+/* Also of a smaller weight that begins at the same address. */
+sl_status sl_gpu_weight_changed(sl_device *base, const void *host, uint64_t offset, uint64_t bytes,
+                                sl_error *err) {
     sl_gpu *gpu = (sl_gpu *)base;
-    for (uint32_t i = 0; i < gpu->upload_count; i++)
-        if (gpu->uploads[i].host == host)
-            return sl_gpu_copy_in(gpu, gpu->uploads[i].block.address, host,
-                                  gpu->uploads[i].block.bytes, err);
-    return SL_OK; /* not bound yet */
+    for (uint32_t i = 0; i < gpu->upload_count; i++) {
+        const sl_gpu_upload *upload = &gpu->uploads[i];
+        if (upload->host != host || upload->block.bytes <= offset) continue;
+        const uint64_t left = upload->block.bytes - offset;
+        SL_TRY(sl_gpu_copy_in(gpu, upload->block.address + offset, (const char *)host + offset,
+                              bytes < left ? bytes : left, err));
+    }
+    return SL_OK; /* also if it is not bound yet */
+}
+
+static void drop_upload(sl_gpu *gpu, sl_gpu_upload *upload) {
+    sl_gpu_upload *end = gpu->uploads + gpu->upload_count--;
+    if (gpu->calls->enter(gpu, NULL) == SL_OK) {
+        (void)gpu->calls->wait(gpu, SL_GPU_WORK, NULL); /* a run may use it */
+        gpu->weight_bytes -= upload->block.bytes;
+        sl_gpu_release(gpu, &upload->block);
+        gpu->calls->leave(gpu);
+    }
+    for (; upload + 1 < end; upload++) upload[0] = upload[1]; /* find_upload goes by their order */
+}
+
+void sl_gpu_hold_weight(sl_device *base, const void *host, uint64_t bytes, bool on) {
+    sl_gpu *gpu = (sl_gpu *)base;
+    sl_gpu_upload *upload = find_upload(gpu, host, bytes);
+    if (!upload) return;
+    if (on)
+        upload->holders++;
+    else if (upload->holders && --upload->holders == 0)
+        drop_upload(gpu, upload);
 }
 
 /* ---- states ---- */

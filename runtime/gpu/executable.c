@@ -106,6 +106,7 @@ void sl_gpu_unload(sl_executable *base) {
     if (gpu->calls->enter(gpu, NULL) == SL_OK) {
         sl_gpu_attach(base, NULL);
         sl_gpu_drop_in_flight(exe);
+        sl_gpu_drop_begun(exe);
         sl_gpu_unbuild(exe);
         for (uint32_t s = 0; exe->steps && s < exe->binding.program->step_count; s++)
             sl_gpu_unload_hosted(exe, s);
@@ -167,6 +168,9 @@ sl_status sl_gpu_bind(sl_executable *base, sl_buffer_id id, void *data, sl_error
     sl_gpu_executable *exe = sl_gpu_executable_of(base);
     SL_TRY(sl_binding_set(&exe->binding, id, data, err));
     const sl_buffer *buffer = &exe->binding.program->buffers[id.v];
+    if (buffer->kind == SL_BUFFER_OUTPUT)
+        return sl_fail(err, SL_UNSUPPORTED, "'%s': outputs of a GPU have memory of their own",
+                       buffer->name);
     exe->rebound = true;
     if (buffer->kind != SL_BUFFER_WEIGHT) return SL_OK;
     sl_gpu_address address = 0;

@@ -44,6 +44,9 @@ struct sl_gpu_executable {
     uint64_t *output_offsets, outputs_bytes;
     sl_gpu_run_state in_flight[SL_GPU_IN_FLIGHT]; /* made when the first run is started */
     uint32_t started, finished;                   /* runs; their numbers say which of in_flight */
+    bool begun;                                   /* a run was begun and not ended */
+    sl_gpu_fence *clock[2]; /* its first and last moment; made when the first run is begun */
+    double begin_seconds, encode_seconds;
     uint32_t direct_outputs; /* a bit for each output, of the first SL_GPU_DIRECT_OUTPUTS, that
                                 is written to `outputs` by kernels */
     int32_t *starts;         /* pinned: `starts` of a moe_group */
@@ -116,4 +119,5 @@ SL_CHECKED sl_status sl_gpu_submit_any(sl_gpu_executable *exe, uint32_t step, sl
 /* Waits for what was submitted; an error if a kernel reported a fault. */
 SL_CHECKED sl_status sl_gpu_drain(sl_gpu_executable *exe, sl_error *err);
 void sl_gpu_drop_in_flight(sl_gpu_executable *exe);
+void sl_gpu_drop_begun(sl_gpu_executable *exe);
 #endif

@@ -85,6 +85,7 @@ typedef struct {
 typedef struct {
     const void *host;
     sl_gpu_block block;
+    uint32_t holders;
 } sl_gpu_upload;
 
 struct sl_gpu {
@@ -100,6 +101,7 @@ struct sl_gpu {
     sl_gpu_block fault;          /* sl_fault */
     sl_gpu_experts *experts;     /* of the one source that was bound; NULL: none */
     uint64_t weight_bytes, state_bytes;
+    uint32_t begun; /* runs that were begun and not ended */
     uint64_t runs;
     double launch_seconds; /* host time spent on submitting them */
 };
@@ -133,6 +135,8 @@ sl_status sl_gpu_bind(sl_executable *base, sl_buffer_id id, void *data, sl_error
 sl_status sl_gpu_bind_experts(sl_executable *base, sl_buffer_id buffer, sl_expert_source *source,
                               sl_error *err);
 sl_status sl_gpu_run(sl_executable *base, sl_error *err);
+sl_status sl_gpu_begin(sl_executable *base, sl_error *err);
+sl_status sl_gpu_end(sl_executable *base, sl_run_seconds *out, sl_error *err);
 sl_status sl_gpu_start(sl_executable *base, sl_error *err);
 sl_status sl_gpu_finish(sl_executable *base, sl_error *err);
 sl_status sl_gpu_fetch(sl_executable *base, uint32_t output, sl_error *err);
@@ -147,7 +151,9 @@ sl_status sl_gpu_device_copy_out(sl_device *base, void *to, const void *from, ui
                                  sl_error *err);
 sl_status sl_gpu_device_copy_within(sl_device *base, void *to, const void *from, uint64_t bytes,
                                     sl_error *err);
-sl_status sl_gpu_weight_changed(sl_device *base, const void *host, sl_error *err);
+sl_status sl_gpu_weight_changed(sl_device *base, const void *host, uint64_t offset, uint64_t bytes,
+                                sl_error *err);
+void sl_gpu_hold_weight(sl_device *base, const void *host, uint64_t bytes, bool on);
 sl_status sl_gpu_prove(sl_executable *base, sl_device_proof *out, sl_error *err);
 sl_status sl_gpu_run_step(sl_executable *base, uint32_t step, sl_error *err);
 sl_status sl_gpu_read(sl_executable *base, const sl_operand *operand, void *to, sl_error *err);
@@ -155,7 +161,8 @@ sl_status sl_gpu_write(sl_executable *base, const sl_operand *operand, const voi
                        sl_error *err);
 #define SL_GPU_DEVICE_OPS                                                                          \
     .count = sl_gpu_count, .load = sl_gpu_load, .unload = sl_gpu_unload, .bind = sl_gpu_bind,      \
-    .bind_experts = sl_gpu_bind_experts, .run = sl_gpu_run, .can_start = sl_gpu_can_start,         \
+    .bind_experts = sl_gpu_bind_experts, .run = sl_gpu_run, .begin = sl_gpu_begin,                 \
+    .end = sl_gpu_end, .hold_weight = sl_gpu_hold_weight, .can_start = sl_gpu_can_start,           \
     .start = sl_gpu_start, .finish = sl_gpu_finish, .fetch = sl_gpu_fetch,                         \
     .run_serially = sl_gpu_run_serially, .attach = sl_gpu_attach, .output = sl_gpu_output,         \
     .allocate = sl_gpu_device_allocate, .release = sl_gpu_device_release,                          \

@@ -106,7 +106,11 @@ sl_status sl_gpu_drain(sl_gpu_executable *exe, sl_error *err) {
 static sl_status copy_outputs(sl_gpu_executable *exe, bool submitted, sl_error *err) {
     for (uint32_t i = 0; i < exe->binding.program->output_count; i++)
         if (!submitted || !is_direct(exe, i)) SL_TRY(copy_output(exe, i, exe->outputs, err));
-    return sl_gpu_drain(exe, err);
+    return copy_fault(exe, exe->outputs, err);
+}
+static sl_status wait_for_outputs(sl_gpu_executable *exe, sl_error *err) {
+    SL_TRY(exe->gpu->calls->wait(exe->gpu, SL_GPU_WORK, err));
+    return check_fault(exe, err);
 }
 
 /* ---- traces ---- */
@@ -168,6 +172,7 @@ static sl_status run_inside(sl_gpu_executable *exe, sl_error *err) {
     const double begin = sl_clock_seconds();
     SL_TRY(launch_all(exe, exe->inputs, err));
     SL_TRY(copy_outputs(exe, true, err));
+    SL_TRY(wait_for_outputs(exe, err));
     if (exe->trace) record_events(exe, begin);
     return SL_OK;
 }
@@ -183,6 +188,66 @@ sl_status sl_gpu_run(sl_executable *base, sl_error *err) {
     sl_gpu_executable *exe = sl_gpu_executable_of(base);
     SL_TRY(exe->gpu->calls->enter(exe->gpu, err));
     return leave(exe, run_inside(exe, err));
+}
+
+/* ---- runs in two halves ---- */
+
+void sl_gpu_drop_begun(sl_gpu_executable *exe) {
+    if (exe->begun) (void)exe->gpu->calls->wait(exe->gpu, SL_GPU_WORK, NULL);
+    exe->gpu->begun -= exe->begun;
+    exe->begun = false;
+    for (int i = 0; i < 2; i++)
+        if (exe->clock[i]) exe->gpu->calls->fence_destroy(exe->gpu, exe->clock[i]);
+}
+
+/* Runs that are in flight have their faults copied already; this one begins without any. */
+static sl_status begin_inside(sl_gpu_executable *exe, sl_error *err) {
+    const sl_gpu_calls *calls = exe->gpu->calls;
+    for (int i = 0; i < 2; i++)
+        if (!exe->clock[i]) SL_TRY(calls->fence_create(exe->gpu, true, &exe->clock[i], err));
+    SL_TRY(sl_gpu_build(exe, err));
+    if (exe->gpu->begun)
+        SL_TRY(calls->clear(exe->gpu, SL_GPU_WORK, exe->gpu->fault.address, sizeof(sl_fault), err));
+    SL_TRY(calls->fence_record(exe->gpu, SL_GPU_WORK, exe->clock[0], err));
+    SL_TRY(launch_all(exe, exe->inputs, err));
+    SL_TRY(copy_outputs(exe, true, err));
+    return calls->fence_record(exe->gpu, SL_GPU_WORK, exe->clock[1], err);
+}
+
+sl_status sl_gpu_begin(sl_executable *base, sl_error *err) {
+    sl_gpu_executable *exe = sl_gpu_executable_of(base);
+    if (exe->begun) return sl_fail(err, SL_INVALID, "a run is in flight already");
+    SL_TRY(exe->gpu->calls->enter(exe->gpu, err));
+    exe->begin_seconds = sl_clock_seconds();
+    const sl_status status = begin_inside(exe, err);
+    if (status == SL_OK) {
+        exe->encode_seconds = sl_clock_seconds() - exe->begin_seconds;
+        exe->begun = true;
+        exe->gpu->begun++;
+    } else {
+        (void)exe->gpu->calls->wait(exe->gpu, SL_GPU_WORK, NULL); /* part of it was submitted */
+    }
+    return leave(exe, status);
+}
+
+static sl_status end_inside(sl_gpu_executable *exe, sl_run_seconds *out, sl_error *err) {
+    double since = sl_clock_seconds();
+    exe->begun = false;
+    exe->gpu->begun--;
+    SL_TRY(exe->gpu->calls->fence_wait(exe->gpu, exe->clock[1], err));
+    out->wait = sl_clock_lap(&since);
+    out->encode = exe->encode_seconds;
+    out->run = exe->gpu->calls->fence_seconds(exe->gpu, exe->clock[0], exe->clock[1]);
+    SL_TRY(check_fault(exe, err));
+    if (exe->trace) record_events(exe, exe->begin_seconds);
+    return SL_OK;
+}
+
+sl_status sl_gpu_end(sl_executable *base, sl_run_seconds *out, sl_error *err) {
+    sl_gpu_executable *exe = sl_gpu_executable_of(base);
+    if (!exe->begun) return sl_fail(err, SL_INVALID, "no run is in flight");
+    SL_TRY(exe->gpu->calls->enter(exe->gpu, err));
+    return leave(exe, end_inside(exe, out, err));
 }
 
 /* ---- asynchronous runs ---- */
@@ -277,7 +342,8 @@ static sl_status run_in_order(sl_gpu_executable *exe, const uint32_t *order, sl_
     SL_TRY(copy_inputs(exe, exe->inputs, err));
     for (uint32_t i = 0; i < exe->binding.program->step_count; i++)
         SL_TRY(sl_gpu_submit_any(exe, order ? order[i] : i, err));
-    return copy_outputs(exe, false, err);
+    SL_TRY(copy_outputs(exe, false, err));
+    return wait_for_outputs(exe, err);
 }
 
 sl_status sl_gpu_run_serially(sl_executable *base, const uint32_t *order, sl_error *err) {
