@@ -140,6 +140,19 @@ static sl_value simplify_update(sl_rebuild *r, const sl_node *node) {
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
 }
 
+/* The last axis is -1, as rules of fusion spell it. */
+static sl_value simplify_layer_norm(sl_rebuild *r, const sl_node *node) {
+    sl_layer_norm_attrs attrs = *(const sl_layer_norm_attrs *)node->attrs;
+    const uint32_t rank = type_of(r, node->outputs[0])->shape.rank;
+    sl_value in[3], out = none;
+    if (attrs.axis < 0 || attrs.axis != (int64_t)rank - 1) return none;
+    attrs.axis = -1;
+    for (uint32_t i = 0; i < 3; i++) in[i] = sl_rebuild_input(r, node, i);
+    sl_rebuild_append(r, node, SL_OP_layer_norm, (sl_values){3, in}, &attrs,
+                      (sl_value_slots){1, &out});
+    return out;
+}
+
 /* Ops that do nothing if the result has the type of the operand. */
 static sl_value simplify_same(sl_rebuild *r, const sl_node *node) {
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
@@ -163,6 +176,7 @@ static const struct {
     {SL_OP_scatter_nd, simplify_update},
     {SL_OP_dynamic_update_slice, simplify_update},
     {SL_OP_slice, simplify_same},
+    {SL_OP_layer_norm, simplify_layer_norm},
 };
 
 static void simplify_node(sl_rebuild *r, const sl_node *node) {

@@ -253,7 +253,7 @@ template <int TYPE, class REAL, int EACH> DEVICE void attend(const sl_attended &
         weigh<TYPE>(a, s, at, scores, w);
         add_values<TYPE>(a, s, w, at, end, at == first, mix);
     }
-#pragma unroll 1
+#pragma unroll
     for (int r = 0; r < EACH; r++) {
         const REAL sum = shared_sum(w.sum[r]), inverse = sum != 0 ? 1 / sum : (REAL)0;
         const int64_t to = (head_of(a) * a.rows + row + w.row + r) * a.value_dim;
