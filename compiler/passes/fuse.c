@@ -332,18 +332,10 @@ sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
 
 static sl_status run_pass(joining_fn *run, sl_graph *graph, sl_pass_context *context, bool *changed,
                           sl_error *err) {
-    sl_fusion_report *wanted = context->options->fusions;
-    sl_fusion_log log = {.arena = wanted ? wanted->arena : &graph->arena,
-                         .wanted = wanted != NULL,
-                         .capacity = context->row_capacity,
-                         .target = context->options->target};
-    if (wanted) log.report = (sl_fusion_report){wanted->arena, wanted->rows, wanted->row_count, 0};
+    sl_fusion_log log = sl_fusion_begin(graph, context);
     SL_TRY(join(run, graph, &log, err));
-    context->fused += log.report.fused_nodes;
-    context->row_capacity = log.capacity;
+    sl_fusion_end(&log, context);
     *changed = log.report.fused_nodes > 0;
-    if (wanted) *wanted = log.report;
-    if (wanted) wanted->fused_nodes = context->fused;
     return SL_OK;
 }
 

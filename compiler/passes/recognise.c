@@ -1,4 +1,5 @@
 /* recognise.c - Replaces the subgraphs of idioms.def by the op that they compute. */
+#include "compiler/passes/recognise.h"
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
@@ -42,8 +43,7 @@ static bool is_number(const char *name) {
 
 /* ---- matching ---- */
 
-/* The value of all elements of a constant; NaN if they differ. */
-static double only_number(const sl_value_info *info) {
+double sl_only_number(const sl_value_info *info) {
     const int64_t count = sl_type_elements(&info->type);
     const sl_dtype_info *dtype = &sl_dtype_infos[info->type.dtype];
     if (info->kind != SL_VALUE_CONSTANT || dtype->kind != SL_KIND_FLOAT || !dtype->bytes || !count)
@@ -79,13 +79,13 @@ static word *add_word(match *m, const char *name) {
 
 static bool match_word(match *m, const char *name, sl_value value) {
     const sl_value_info *info = sl_rebuild_value(m->rebuild, value);
-    if (is_number(name)) return is_near(only_number(info), strtod(name, NULL));
+    if (is_number(name)) return is_near(sl_only_number(info), strtod(name, NULL));
     word *known = find_word(m, name);
     if (name[0] != '$') {
         if (!known) add_word(m, name)->value = value;
         return !known || known->value.v == value.v;
     }
-    const double number = only_number(info);
+    const double number = sl_only_number(info);
     if (!known) add_word(m, name)->number = number;
     return isfinite(number) && (!known || known->number == number);
 }
