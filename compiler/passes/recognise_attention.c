@@ -448,13 +448,15 @@ typedef struct {
 static const char rule_name[] = "attention";
 
 /* A value as [B,H,rows,columns], where H is what is left. */
-static sl_value framed(sl_rebuild *r, const operand *x, const sl_dims *frame) {
+static sl_value framed(sl_rebuild *r, const operand *x, const sl_dims *frame, const char *label) {
     sl_value now = r->now[x->value.v];
+    r->graph->kept_label = label;
     if (x->perm.rank) now = sl_rw_transpose(r->graph, now, &x->perm);
     const sl_dims shape = sl_rw_type(r->graph, now)->shape;
     if (shape.rank == 4) return now;
     const sl_dims four = {
         4, {frame->dims[0], frame->dims[1], from_end(&shape, 2), from_end(&shape, 1)}};
+    r->graph->kept_label = label;
     return sl_rw_reshape(r->graph, now, &four);
 }
 
@@ -470,9 +472,9 @@ static sl_value added(sl_rebuild *r, const mask *m, sl_dtype dtype) {
                        sl_rw_number(r->graph, dtype, m->fill));
 }
 
-static sl_value replace(sl_rebuild *r, const spelled *s, const seen_as *as) {
-    sl_value in[4] = {framed(r, &s->q, &s->frame), framed(r, &s->k, &s->frame),
-                      framed(r, &s->v, &s->frame)};
+static sl_value replace(sl_rebuild *r, const spelled *s, const seen_as *as, const char *label) {
+    sl_value in[4] = {framed(r, &s->q, &s->frame, label), framed(r, &s->k, &s->frame, label),
+                      framed(r, &s->v, &s->frame, label)};
     uint32_t count = 3;
     sl_value out = {0};
     const sl_dtype dtype = sl_rw_type(r->graph, in[0])->dtype;
@@ -484,6 +486,7 @@ static sl_value replace(sl_rebuild *r, const spelled *s, const seen_as *as) {
                                       .window = as->window,
                                       .scale = (float)s->scale,
                                       .softcap = (float)s->softcap};
+    r->graph->kept_label = label;
     sl_graph_append_list(r->graph, SL_OP_attention, (sl_values){count, in}, &attrs,
                          (sl_value_slots){1, &out});
     return out;
@@ -504,9 +507,10 @@ static void rebuild_node(sl_rebuild *r, const sl_node *node) {
         return;
     }
     const sl_dims shape = sl_rw_type(r->graph, node->outputs[0])->shape;
+    const sl_value out = replace(r, &s, &as, node->label);
     r->graph->kept_label = node->label;
-    const sl_value out = replace(r, &s, &as);
     sl_rebuild_set(r, node, 0, sl_rw_reshape(r->graph, out, &shape));
+    r->graph->kept_label = NULL;
     r->changed = true;
     note_row(c, node, NULL);
 }

@@ -1,6 +1,7 @@
 /* simplify.c - Removes nodes that change nothing, and merges nodes that a single node can do.
  *
  * Only identities that hold for every bit: x + 0 is not x if x is -0, but x - 0 is. */
+#include "compiler/ops/semantics.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
 #include "core/codec.h"
@@ -94,13 +95,72 @@ static sl_value simplify_twice(sl_rebuild *r, const sl_node *node) {
     return maker(r, x, node->op) ? x : none;
 }
 
+static sl_value append_reshape(sl_rebuild *r, const sl_node *node, sl_value x,
+                               const sl_dims *shape) {
+    const sl_reshape_attrs attrs = {.shape = *shape};
+    return append_one(r, node, SL_OP_reshape, x, &attrs);
+}
+
+/* A reshape between elementwise nodes goes in front of the first: reshape(f(reshape(x))) is
+ * reshape(f(x)), where f's other operands are reshaped alike or have one element and no dims.  Only
+ * if nothing else uses f's result, which would be computed twice. */
+static sl_value reshape_above_elementwise(sl_rebuild *r, const sl_node *node, const sl_node *f) {
+    enum { MOST = 3 };
+    const uint32_t uses = sl_rebuild_value(r, node->inputs[0])->use_count;
+    sl_value in[MOST], made = none;
+    const sl_dims *shape = NULL;
+    if (!(sl_op_info_of(f->op)->traits & SL_OP_POINTWISE) || f->output_count != 1 ||
+        f->input_count > MOST || uses != 1)
+        return none;
+    for (uint32_t i = 0; i < f->input_count; i++) {
+        const sl_node *apart = maker(r, f->inputs[i], SL_OP_reshape);
+        in[i] = apart ? apart->inputs[0] : f->inputs[i];
+        if (!apart && type_of(r, in[i])->shape.rank) return none;
+        if (!apart) continue;
+        const sl_dims *own = &type_of(r, in[i])->shape;
+        if (shape && !sl_dims_equal(shape, own)) return none;
+        shape = own;
+    }
+    sl_type types[MOST], out[SL_MAX_OUTPUTS] = {{0}};
+    for (uint32_t i = 0; i < f->input_count; i++) types[i] = *type_of(r, in[i]);
+    sl_error err;
+    if (!shape || sl_infer_plain(f->op, f->label, types, f->attrs, out, &err) != SL_OK) return none;
+    sl_rebuild_append(r, f, f->op, (sl_values){f->input_count, in}, f->attrs,
+                      (sl_value_slots){1, &made});
+    return made.v ? append_reshape(r, node, made, &type_of(r, node->outputs[0])->shape) : none;
+}
+
+/* A reshape of leading dims, which the transpose keeps in place, goes in front of the transpose. */
+static sl_value reshape_above_transpose(sl_rebuild *r, const sl_node *node, const sl_node *turn) {
+    const sl_dims *perm = &((const sl_transpose_attrs *)turn->attrs)->perm;
+    const sl_dims *to = &type_of(r, node->outputs[0])->shape;
+    const sl_dims from = type_of(r, turn->inputs[0])->shape;
+    uint32_t kept = 0; /* leading dims of x */
+    while (kept < perm->rank && perm->dims[kept] == (int64_t)kept) kept++;
+    const uint32_t turned = perm->rank - kept, lead = to->rank - turned;
+    if (to->rank < turned || kept == perm->rank) return none;
+    sl_dims shape = *to;
+    sl_transpose_attrs after = {.perm = {.rank = to->rank}};
+    for (uint32_t i = 0; i < to->rank; i++) after.perm.dims[i] = i;
+    for (uint32_t i = 0; i < turned; i++) {
+        if (to->dims[lead + i] != from.dims[perm->dims[kept + i]]) return none;
+        shape.dims[lead + i] = from.dims[kept + i];
+        after.perm.dims[lead + i] = perm->dims[kept + i] - kept + lead;
+    }
+    const sl_value above = append_reshape(r, turn, turn->inputs[0], &shape);
+    return above.v ? append_one(r, turn, SL_OP_transpose, above, &after) : none;
+}
+
 static sl_value simplify_reshape(sl_rebuild *r, const sl_node *node) {
     const sl_value x = sl_rebuild_input(r, node, 0);
-    const sl_node *inner = maker(r, x, SL_OP_reshape);
     const sl_value same = unchanged(r, node, x);
-    if (same.v || !inner) return same;
-    const sl_reshape_attrs attrs = {.shape = type_of(r, node->outputs[0])->shape};
-    return append_one(r, node, SL_OP_reshape, inner->inputs[0], &attrs);
+    const sl_value_info *info = sl_rebuild_value(r, x);
+    if (same.v || info->kind != SL_VALUE_RESULT) return same;
+    const sl_node inner = r->graph->nodes[info->node];
+    if (inner.op == SL_OP_reshape)
+        return append_reshape(r, node, inner.inputs[0], &type_of(r, node->outputs[0])->shape);
+    if (inner.op == SL_OP_transpose) return reshape_above_transpose(r, node, &inner);
+    return reshape_above_elementwise(r, node, &inner);
 }
 
 static sl_value simplify_transpose(sl_rebuild *r, const sl_node *node) {
