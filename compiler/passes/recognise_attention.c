@@ -355,7 +355,7 @@ static seen_as constant_mask(const sl_graph *g, const mask *m, const sl_dims *fr
     return (seen_as){all      ? SL_MASK_NONE
                      : causal ? SL_MASK_CAUSAL
                               : SL_MASK_SLIDING,
-                     !all && !causal ? (uint32_t)window : 0, own};
+                     own && !all && !causal ? (uint32_t)window : 0, own};
 }
 
 static bool is_constant(const sl_graph *g, const mask *m) {
