@@ -160,6 +160,25 @@ static void movements_join(void **state) {
             1);
 }
 
+/* Elementwise nodes and norms are computed on the rows that a product gives. */
+static void reshapes_go_behind_rows(void **state) {
+    (void)state;
+#define ROWS                                                                                       \
+    "input %a : f32[6,4] input %b : f32[4,4] input %h : f32[2,3,4] input %g : f32[4] "             \
+    "%1 = matmul(%a, %b) %2 = reshape(%1) {shape = [2,3,4]} "
+    becomes(ROWS "%3 = add(%2, %g) %4 = add(%3, %h) %5 = layer_norm(%4, %g, %g) "
+                 "%6 = reshape(%5) {shape = [6,4]} %7 = matmul(%6, %b) output \"y\" = %7",
+            6);
+    /* The norm is over another axis; the other operand is repeated for rows. */
+    becomes("input %z : f32[12] " ROWS
+            "%4 = reshape(%1) {shape = [1,2,12]} %5 = rms_norm(%4, %z) output \"y\" = %5",
+            3);
+    becomes("input %a : f32[6,4] input %b : f32[4,4] input %h : f32[3,4] %1 = matmul(%a, %b) "
+            "%2 = reshape(%1) {shape = [2,3,4]} %3 = add(%2, %h) %4 = exp(%3) output \"y\" = %4",
+            4);
+#undef ROWS
+}
+
 /* A reshape between elementwise nodes moves to where it meets another one. */
 static void reshapes_leave_elementwise_nodes(void **state) {
     (void)state;
@@ -216,6 +235,7 @@ int main(void) {
         cmocka_unit_test(a_bad_index_is_left_to_run),
         cmocka_unit_test(neutral_elements_go),
         cmocka_unit_test(movements_join),
+        cmocka_unit_test(reshapes_go_behind_rows),
         cmocka_unit_test(reshapes_leave_elementwise_nodes),
         cmocka_unit_test(equal_nodes_become_one),
         cmocka_unit_test(states_keep_their_order),
