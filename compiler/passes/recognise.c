@@ -1,4 +1,5 @@
-/* recognise.c - Replaces the subgraphs of idioms.def by the op that they compute. */
+/* recognise.c - Replaces the subgraphs of idioms.def by the op that they compute, and gives a
+ * convolution the bias that is added to it. */
 #include "compiler/passes/recognise.h"
 #include "compiler/ops/semantics.h"
 #include "compiler/passes/passes.h"
@@ -286,6 +287,44 @@ static sl_value build(sl_rebuild *r, const sl_node *node, match *m, const char *
     return out;
 }
 
+/* ---- a bias, which the op takes as an operand ---- */
+
+static bool has_no_bias(const sl_node *node) {
+    return (node->op == SL_OP_conv || node->op == SL_OP_conv_transpose) && node->input_count == 2;
+}
+
+/* Whether the value has an element for each channel of [N,C,..] and broadcasts to it. */
+static bool is_by_channel(const sl_type *value, const sl_dims *out) {
+    const uint32_t places = out->rank - 2, rank = value->shape.rank;
+    if (rank <= places || rank > out->rank || sl_type_elements(value) != out->dims[1]) return false;
+    return value->shape.dims[rank - 1 - places] == out->dims[1];
+}
+
+/* conv(x, w) + bias, where nothing else uses the product; 0 if the node is something else. */
+static sl_value with_bias(sl_rebuild *r, const sl_node *node) {
+    sl_value out = {0};
+    for (uint32_t i = 0; node->op == SL_OP_add && i < 2; i++) {
+        const sl_value_info *sum = sl_rebuild_value(r, sl_rebuild_input(r, node, i));
+        const sl_value bias = sl_rebuild_input(r, node, 1 - i);
+        if (sum->kind != SL_VALUE_RESULT || sl_rebuild_value(r, node->inputs[i])->use_count != 1)
+            continue;
+        const sl_node conv = r->graph->nodes[sum->node];
+        const sl_type type = sl_rebuild_value(r, bias)->type;
+        if (!has_no_bias(&conv) || !is_by_channel(&type, &sum->type.shape)) continue;
+        const sl_reshape_attrs flat = {.shape = {1, {sum->type.shape.dims[1]}}};
+        sl_value inputs[3] = {conv.inputs[0], conv.inputs[1], bias};
+        if (type.shape.rank != 1)
+            sl_rebuild_append(r, node, SL_OP_reshape, (sl_values){1, &bias}, &flat,
+                              (sl_value_slots){1, &inputs[2]});
+        sl_rebuild_append(r, &conv, conv.op, (sl_values){3, inputs}, conv.attrs,
+                          (sl_value_slots){1, &out});
+        return out;
+    }
+    return out;
+}
+
+/* ---- the pass ---- */
+
 enum { IDIOM_COUNT = sizeof idioms / sizeof idioms[0] };
 
 /* What a run of the pass looks for. */
@@ -323,15 +362,15 @@ static void recognise_node(sl_rebuild *r, const sl_node *node) {
     sl_rebuild_same(r, node);
     if (!used || r->graph->error.status != SL_OK) return;
     const sl_value now = r->now[node->outputs[0].v];
+    sl_value better = {0};
     match m;
-    for (size_t i = 0; find_idiom(r, now, &i, &m); i++) {
-        const sl_value better = build(r, node, &m, idioms[i].op);
-        if (!better.v) continue;
-        sl_rebuild_set(r, node, 0, better);
-        r->changed = true;
-        note(r, node, better);
-        return;
-    }
+    for (size_t i = 0; !better.v && find_idiom(r, now, &i, &m); i++)
+        better = build(r, node, &m, idioms[i].op);
+    if (!better.v) better = with_bias(r, node);
+    if (!better.v) return;
+    sl_rebuild_set(r, node, 0, better);
+    r->changed = true;
+    note(r, node, better);
 }
 
 /* Most graphs have no match and need not be rebuilt. */
@@ -340,6 +379,7 @@ static bool has_idiom(const sl_rebuild *r) {
     for (uint32_t n = 0; n < r->graph->node_count; n++) {
         const sl_node *node = &r->graph->nodes[n];
         size_t i = 0;
+        if (has_no_bias(node)) return true;
         if (node->output_count == 1 && find_idiom(r, node->outputs[0], &i, &m)) return true;
     }
     return false;
