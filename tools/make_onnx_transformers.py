@@ -55,7 +55,7 @@ def export(model, inputs, path, decomposes):
     else:
         torch.onnx.export(model, inputs, path, dynamo=False, opset_version=17, input_names=["x"], output_names=["y"])
     written = onnx.load(path)
-    del written.metadata_props[:], written.graph.value_info[:]
+    del written.metadata_props[:], written.graph.metadata_props[:], written.graph.value_info[:]
     written.doc_string = written.graph.doc_string = ""
     for item in [*written.graph.node, *written.graph.input, *written.graph.output, *written.graph.initializer]:
         item.doc_string = ""

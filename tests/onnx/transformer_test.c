@@ -34,29 +34,20 @@ static void *file_of(const char *path, size_t *count) {
     return bytes;
 }
 
-static sl_graph *exported(const char *name) {
+static sl_graph *graph_of(const char *before, const char *name, const char *after, bool onnx) {
     char path[200];
     size_t count;
     sl_graph *graph = NULL;
-    (void)snprintf(path, sizeof path, FOLDER "test_%s/model.onnx", name);
+    (void)snprintf(path, sizeof path, "%s%s%s", before, name, after);
     void *bytes = file_of(path, &count);
-    if (sl_onnx_import(bytes, count, NULL, NULL, &graph, &err) != SL_OK)
-        fail_msg("%s: %s", name, err.message);
+    const sl_status status = onnx ? sl_onnx_import(bytes, count, NULL, NULL, &graph, &err)
+                                  : sl_graph_parse(bytes, count, NULL, &graph, &err);
+    if (status != SL_OK) fail_msg("%s: %s", path, err.message);
     free(bytes);
     return graph;
 }
-
-static sl_graph *written(const char *name) {
-    char path[200];
-    size_t count;
-    sl_graph *graph = NULL;
-    (void)snprintf(path, sizeof path, FOLDER "%s.ir", name);
-    char *text = file_of(path, &count);
-    if (sl_graph_parse(text, count, NULL, &graph, &err) != SL_OK)
-        fail_msg("%s: %s", name, err.message);
-    free(text);
-    return graph;
-}
+#define EXPORTED(NAME) graph_of(FOLDER "test_", (NAME), "/model.onnx", true)
+#define WRITTEN(NAME)  graph_of(FOLDER, (NAME), ".ir", false)
 
 /* ---- ops ---- */
 
@@ -101,7 +92,7 @@ static const struct {
 static void exported_ends_like_written(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        sl_graph *given = exported(models[i].exported), *own = written(models[i].written);
+        sl_graph *given = EXPORTED(models[i].exported), *own = WRITTEN(models[i].written);
         const sl_target *cpu = sl_device_row_at(0)->target;
         const op_counts fused = compiled(given, cpu, true), plain = compiled(given, cpu, false);
         const op_counts wanted = compiled(own, cpu, true);
@@ -160,7 +151,7 @@ static void both_compute_the_same(void **state) {
         pixels[i] = sinf((float)i * 1.7f);
     }
     for (size_t i = 1; i < sizeof models / sizeof models[0]; i += 2) { /* which keep their names */
-        sl_graph *given = exported(models[i].exported), *own = written(models[i].written);
+        sl_graph *given = EXPORTED(models[i].exported), *own = WRITTEN(models[i].written);
         const void *x = strcmp(models[i].written, "vit") == 0 ? (void *)pixels : (void *)tokens;
         int64_t count, same;
         double *found = evaluated(given, given, x, &count),
