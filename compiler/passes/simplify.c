@@ -194,7 +194,7 @@ static sl_value reshape_below(sl_rebuild *r, const sl_node *node) {
 
 /* The same for a norm over the last axis, if the reshape keeps that. */
 static sl_value reshape_below_norm(sl_rebuild *r, const sl_node *node) {
-    sl_value in[MOST_OPERANDS];
+    sl_value in[MOST_OPERANDS] = {none};
     for (uint32_t i = 0; i < node->input_count; i++) in[i] = sl_rebuild_input(r, node, i);
     if (!is_joinable(r, in[0])) return none;
     const sl_dims to = type_of(r, in[0])->shape;
