@@ -32,8 +32,8 @@ sl_compiler_options sl_compiler_options_for(const sl_target *target) {
 
 /* Times by stage; `bodies` has none of its own. */
 static void report_passes(const sl_pass_context *context, sl_program_report *out) {
-    static const sl_pass_id simplify[] = {SL_PASS_prune, SL_PASS_fold, SL_PASS_simplify,
-                                          SL_PASS_share, SL_PASS_recognise};
+    static const sl_pass_id simplify[] = {SL_PASS_prune, SL_PASS_fold,      SL_PASS_simplify,
+                                          SL_PASS_share, SL_PASS_recognise, SL_PASS_attention};
     const double *seconds = context->seconds;
     out->fused = context->fused;
     out->legalised = context->legalised;

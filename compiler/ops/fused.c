@@ -1,5 +1,6 @@
 /* fused.c - Fused blocks of several ops, without rounding in between. */
 #include "compiler/ops/attention.h"
+#include "compiler/ops/norm.h"
 #include <string.h>
 
 enum { ACTS = 7 };
@@ -116,21 +117,6 @@ sl_status sl_eval_fused_matmul_bias_act(const sl_eval_args *a, sl_error *err) {
 
 /* ---- norms of sums ---- */
 
-typedef struct {
-    const double *gain, *shift;
-    double eps;
-    int64_t width;
-} norm;
-
-static void normalise(const norm *n, const double *x, double *out) {
-    double mean = 0, square = 0;
-    for (int64_t i = 0; i < n->width; i++) mean += x[i] / (double)n->width;
-    for (int64_t i = 0; i < n->width; i++)
-        square += (x[i] - mean) * (x[i] - mean) / (double)n->width;
-    const double root = sqrt(square + n->eps);
-    for (int64_t i = 0; i < n->width; i++) out[i] = (x[i] - mean) / root * n->gain[i] + n->shift[i];
-}
-
 sl_status sl_infer_fused_residual_ln(const sl_infer_args *a, sl_error *err) {
     static const char *const names[] = {"x", "residual", "gain", "shift"};
     SL_TRY(sl_match(a,
@@ -149,12 +135,12 @@ sl_status sl_eval_fused_residual_ln(const sl_eval_args *a, sl_error *err) {
     const double *in[5] = {NULL};
     SL_TRY(sl_eval_inputs(a, a->in_count, in, err));
     const int64_t width = sl_eval_last_dim(a, 0);
-    const norm n = {in[2], in[3], eps, width};
+    const sl_row_norm n = {in[2], in[3], eps, width};
     double *sum = a->out[0].data;
     for (int64_t i = 0; i < sl_type_elements(&a->in[0].type); i++) {
         sum[i] = in[0][i] + in[1][i] + (a->in_count > 4 ? in[4][i % width] : 0);
         if (i % width == width - 1)
-            normalise(&n, sum + i + 1 - width, a->out[1].data + i + 1 - width);
+            sl_normalise_row(&n, sum + i + 1 - width, a->out[1].data + i + 1 - width);
     }
     return SL_OK;
 }
@@ -337,9 +323,9 @@ sl_status sl_eval_fused_attention_block(const sl_eval_args *a, sl_error *err) {
 }
 
 /* out = norm(x + y), for each row; overwrites y. */
-static void add_norm(const norm *n, const double *x, double *y, int64_t count, double *out) {
+static void add_norm(const sl_row_norm *n, const double *x, double *y, int64_t count, double *out) {
     for (int64_t i = 0; i < count; i++) y[i] += x[i];
-    for (int64_t i = 0; i < count; i += n->width) normalise(n, y + i, out + i);
+    for (int64_t i = 0; i < count; i += n->width) sl_normalise_row(n, y + i, out + i);
 }
 
 sl_status sl_eval_fused_transformer_layer(const sl_eval_args *a, sl_error *err) {
@@ -355,11 +341,11 @@ sl_status sl_eval_fused_transformer_layer(const sl_eval_args *a, sl_error *err) 
     SL_TRY(sl_eval_scratch(a, rows * inner, &hidden, err));
     SL_TRY(sl_eval_scratch(a, count, &second, err));
     SL_TRY(eval_block(a, &b, second, err));
-    add_norm(&(norm){in[3], in[4], (double)attrs->eps1, width}, in[0], second, count, first);
+    add_norm(&(sl_row_norm){in[3], in[4], (double)attrs->eps1, width}, in[0], second, count, first);
     multiply(&(product){first, in[5], b.bias ? biases[2] : NULL, rows, width, inner}, hidden);
     for (int64_t i = 0; i < rows * inner; i++) hidden[i] = activate(attrs->act, hidden[i]);
     multiply(&(product){hidden, in[6], b.bias ? biases[3] : NULL, rows, inner, width}, second);
-    add_norm(&(norm){in[7], in[8], (double)attrs->eps2, width}, first, second, count,
+    add_norm(&(sl_row_norm){in[7], in[8], (double)attrs->eps2, width}, first, second, count,
              a->out[0].data);
     return SL_OK;
 }

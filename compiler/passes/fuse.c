@@ -110,12 +110,27 @@ static bool is_matched(const match *m, uint32_t n) {
     return false;
 }
 
+/* A fused op computes 16-bit floats in f32: a part that uses one would get it rounded. */
+static bool rounding_allows(const sl_graph *graph, const match *m, uint32_t part, uint32_t name,
+                            reason *why) {
+    const sl_value value = m->values[name];
+    const sl_dtype dtype = graph->values[value.v].type.dtype;
+    uint32_t uses = 0;
+    for (uint32_t p = part + 1; p < m->rule->part_count; p++)
+        uses += sl_node_uses(graph, m->nodes[p], value);
+    if (!uses || (dtype != SL_DTYPE_f16 && dtype != SL_DTYPE_bf16)) return true;
+    (void)snprintf(why->text, sizeof why->text, "%s would not be rounded to %s",
+                   m->rule->names[name], sl_dtype_infos[dtype].name);
+    return false;
+}
+
 /* Intermediate values may be used by the parts only; results must not be needed before `at`. */
 static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, reason *why) {
     const sl_rule_node *node = &m->rule->parts[part];
     for (uint32_t o = 0; o < node->output_count; o++) {
         const char *name = m->rule->names[node->outputs[o]];
         const sl_value value = m->values[node->outputs[o]];
+        if (!rounding_allows(graph, m, part, node->outputs[o], why)) return false;
         if (sl_rule_keeps(m->rule, node->outputs[o])) {
             for (uint32_t n = m->nodes[part] + 1; n < m->at; n++)
                 if (!is_matched(m, n) && sl_node_uses(graph, n, value)) {
@@ -127,12 +142,6 @@ static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, 
         uint32_t uses = 0;
         for (uint32_t p = 0; p < m->rule->part_count; p++)
             uses += sl_node_uses(graph, m->nodes[p], value);
-        const sl_dtype dtype = graph->values[value.v].type.dtype;
-        if (dtype == SL_DTYPE_f16 || dtype == SL_DTYPE_bf16) { /* the fused op computes in f32 */
-            (void)snprintf(why->text, sizeof why->text, "%s would not be rounded to %s", name,
-                           sl_dtype_infos[dtype].name);
-            return false;
-        }
         if (uses == graph->values[value.v].use_count) continue;
         (void)snprintf(
             why->text, sizeof why->text,
@@ -323,18 +332,10 @@ sl_status sl_fuse(sl_graph *graph, sl_fusion_report *report, sl_error *err) {
 
 static sl_status run_pass(joining_fn *run, sl_graph *graph, sl_pass_context *context, bool *changed,
                           sl_error *err) {
-    sl_fusion_report *wanted = context->options->fusions;
-    sl_fusion_log log = {.arena = wanted ? wanted->arena : &graph->arena,
-                         .wanted = wanted != NULL,
-                         .capacity = context->row_capacity,
-                         .target = context->options->target};
-    if (wanted) log.report = (sl_fusion_report){wanted->arena, wanted->rows, wanted->row_count, 0};
+    sl_fusion_log log = sl_fusion_begin(graph, context);
     SL_TRY(join(run, graph, &log, err));
-    context->fused += log.report.fused_nodes;
-    context->row_capacity = log.capacity;
+    sl_fusion_end(&log, context);
     *changed = log.report.fused_nodes > 0;
-    if (wanted) *wanted = log.report;
-    if (wanted) wanted->fused_nodes = context->fused;
     return SL_OK;
 }
 

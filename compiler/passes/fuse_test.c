@@ -200,6 +200,12 @@ static const struct {
      GRAPH("%1 = add(%x, %y) %2 = rms_norm(%1, %g) {eps = 1e-3, offset = 1} %3 = softmax(%1) "
            "output \"o\" = %2 output \"s\" = %3"),
      2},
+    {"residual_layer_norm", "fused_residual_ln",
+     GRAPH("%1 = add(%x, %y) %2 = layer_norm(%1, %g, %b) {eps = 1e-3} %3 = softmax(%1) "
+           "output \"o\" = %2 output \"s\" = %3"),
+     2},
+    {"residual_layer_norm", "fused_residual_ln",
+     GRAPH("%1 = add(%x, %y) %2 = layer_norm(%1, %g, %b) output \"o\" = %2"), 1},
     {"rms_norm_mul", "rms_norm_mul",
      GRAPH("%1 = rms_norm(%x, %g) {eps = 1e-3} %2 = mul(%1, %y) output \"o\" = %2"), 1},
     {"rms_norm_mul", "rms_norm_mul",
@@ -401,6 +407,14 @@ static void shapes_must_fit(void **state) {
     refused("matmul_bias", "y would not be rounded to f16",
             GRAPH("input %ha : f16[4,8] input %hb : f16[8,8] input %hc : f16[8] "
                   "%1 = matmul(%ha, %hb) %2 = add(%1, %hc) output \"o\" = %2"));
+    refused("residual_layer_norm", "residual is f32[1,8]",
+            GRAPH("%1 = add(%x, %row) %2 = layer_norm(%1, %g, %b) output \"o\" = %2"));
+    refused("residual_layer_norm", "sum would not be rounded to f16",
+            GRAPH("input %ha : f16[4,8] input %hb : f16[4,8] input %hc : f16[8] "
+                  "%1 = add(%ha, %hb) %2 = layer_norm(%1, %hc, %hc) output \"o\" = %2"));
+    refused("add_rms_norm", "sum would not be rounded to bf16",
+            GRAPH("input %ha : bf16[4,8] input %hb : bf16[4,8] input %hc : bf16[8] "
+                  "%1 = add(%ha, %hb) %2 = rms_norm(%1, %hc) output \"o\" = %2"));
     refused("add3", "a is i32[4,8]",
             GRAPH("%1 = add(%ints, %ints) %2 = add(%1, %ints) output \"o\" = %2"));
 }
@@ -424,6 +438,9 @@ static void a_kept_sum_is_there_in_time(void **state) {
     (void)state;
     refused("add_rms_norm", "sum is needed before",
             GRAPH("%1 = add(%x, %y) %2 = softmax(%1) %3 = rms_norm(%1, %g) {eps = 1e-3} output "
+                  "\"o\" = %2 output \"p\" = %3"));
+    refused("residual_layer_norm", "sum is needed before",
+            GRAPH("%1 = add(%x, %y) %2 = softmax(%1) %3 = layer_norm(%1, %g, %b) output "
                   "\"o\" = %2 output \"p\" = %3"));
 }
 

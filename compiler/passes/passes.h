@@ -15,6 +15,11 @@ typedef struct {
 SL_CHECKED sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
                                     const char *why, sl_error *err);
 
+struct sl_pass_context;
+/* For a pass: the report that the options ask for, to go on with, and back again. */
+sl_fusion_log sl_fusion_begin(sl_graph *graph, const struct sl_pass_context *context);
+void sl_fusion_end(const sl_fusion_log *log, struct sl_pass_context *context);
+
 /* labels.c: the label of a node made of these nodes; NULL: no memory. */
 const char *sl_label_join(sl_graph *graph, const uint32_t *nodes, uint32_t count);
 /* A label with the same scope and another name; NULL: no memory. */

@@ -1,5 +1,6 @@
 /* report.c - The fusion report, and queries of passes. */
 #include "compiler/passes/passes.h"
+#include "compiler/passes/pipeline.h"
 #include <string.h>
 
 sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *label,
@@ -20,6 +21,23 @@ sl_status sl_fusion_note(sl_fusion_log *log, const char *pattern, const char *la
     if (!name) return sl_no_memory(err, "a fusion report", strlen(label));
     report->rows[report->row_count++] = (sl_fusion_row){pattern, name, copy};
     return SL_OK;
+}
+
+sl_fusion_log sl_fusion_begin(sl_graph *graph, const sl_pass_context *context) {
+    const sl_fusion_report *wanted = context ? context->options->fusions : NULL;
+    sl_fusion_log log = {.arena = wanted ? wanted->arena : &graph->arena, .wanted = wanted != NULL};
+    if (context) log.capacity = context->row_capacity, log.target = context->options->target;
+    if (wanted) log.report = (sl_fusion_report){wanted->arena, wanted->rows, wanted->row_count, 0};
+    return log;
+}
+
+void sl_fusion_end(const sl_fusion_log *log, sl_pass_context *context) {
+    if (!context) return;
+    context->fused += log->report.fused_nodes;
+    context->row_capacity = log->capacity;
+    if (!context->options->fusions) return;
+    *context->options->fusions = log->report;
+    context->options->fusions->fused_nodes = context->fused;
 }
 
 bool sl_op_is_pure(const sl_op_info *info) {

@@ -115,10 +115,12 @@ bool sl_rewrite_rms_norm_axes(sl_graph *g, const sl_node *node, const sl_value *
     const bool has_gain = node->input_count == 2;
     sl_dims along = x;
     if (!sl_rw_is_wide(g, in[0])) return false;
-    if (has_gain && sl_rw_type(g, in[0])->dtype == SL_DTYPE_f32 && a->axes.rank == 1 &&
+    if (sl_rw_type(g, in[0])->dtype == SL_DTYPE_f32 && a->axes.rank == 1 &&
         sl_axis(a->axes.dims[0], x.rank) == x.rank - 1) {
-        const sl_rms_norm_attrs norm = {.eps = a->eps, .offset = a->offset};
-        out[0] = sl_build_rms_norm(g, (sl_rms_norm_in){.x = in[0], .gain = in[1]}, norm).out;
+        const sl_rms_norm_attrs norm = {.eps = a->eps, .offset = has_gain ? a->offset : 0};
+        const sl_type row = {SL_DTYPE_f32, {1, {x.dims[x.rank - 1]}}};
+        const sl_value gain = has_gain ? in[1] : sl_rw_filled(g, &row, 1);
+        out[0] = sl_build_rms_norm(g, (sl_rms_norm_in){.x = in[0], .gain = gain}, norm).out;
         return true;
     }
     const sl_value squares = sl_rw_binary(g, SL_OP_mul, in[0], in[0]);

@@ -49,8 +49,8 @@ static void read_node(sl_rule *rule, const char **at, sl_rule_node *node) {
     sl_read_word(at, "", word);
     memcpy(node->fixed, word, sizeof node->fixed);
     (void)sl_accept(at, '=');
-    sl_read_word(at, "", word);
-    node->fixed_value = (uint32_t)strtoul(word, NULL, 10);
+    sl_read_word(at, "-", word);
+    node->fixed_value = strtoll(word, NULL, 10);
     (void)sl_accept(at, '}');
 }
 
@@ -95,6 +95,7 @@ typedef struct {
     uint32_t count;
     struct {
         const char *name;
+        sl_attr_kind kind;
         sl_attr_store value;
     } items[SL_RULE_ATTRS];
 } attributes;
@@ -108,6 +109,7 @@ static int find(const attributes *list, const char *name) {
 static void take(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
     attributes *list = (attributes *)visitor;
     list->items[list->count].name = name;
+    list->items[list->count].kind = kind;
     memcpy(&list->items[list->count++].value, value, sl_attr_bytes(kind));
 }
 
@@ -134,16 +136,31 @@ bool sl_rule_fits(const sl_rule_node *wanted, const sl_node *node) {
     if (!wanted->fixed[0]) return true;
     const attributes list = attributes_of(wanted->op, node->attrs);
     const int i = find(&list, wanted->fixed);
-    return i >= 0 && list.items[i].value.u32 == wanted->fixed_value;
+    if (i < 0) return false;
+    const sl_attr_store *value = &list.items[i].value;
+    return (list.items[i].kind == SL_ATTR_i64 ? value->i64 : (int64_t)value->u32) ==
+           wanted->fixed_value;
+}
+
+/* Sets the attribute of that name. */
+typedef struct {
+    sl_attr_visitor visitor; /* first */
+    const sl_rule_node *node;
+} fixer;
+
+static void fix(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
+    const sl_rule_node *node = ((const fixer *)visitor)->node;
+    if (strcmp(name, node->fixed) != 0) return;
+    if (kind == SL_ATTR_i64)
+        *(sl_attr_i64 *)value = node->fixed_value;
+    else
+        *(sl_attr_u32 *)value = (sl_attr_u32)node->fixed_value;
 }
 
 void sl_rule_attrs_carry(sl_op from, const void *from_attrs, const sl_rule_node *to,
                          void *to_attrs) {
     attributes list = attributes_of(from, from_attrs);
     sl_op_info_of(to->op)->visit_attrs(&list.visitor, to_attrs);
-    if (!to->fixed[0]) return;
-    list.count = 1;
-    list.items[0].name = to->fixed;
-    list.items[0].value.u32 = to->fixed_value;
-    sl_op_info_of(to->op)->visit_attrs(&list.visitor, to_attrs);
+    fixer f = {{fix}, to};
+    if (to->fixed[0]) sl_op_info_of(to->op)->visit_attrs(&f.visitor, to_attrs);
 }

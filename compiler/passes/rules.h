@@ -16,8 +16,8 @@ typedef struct {
     sl_op op;
     uint8_t inputs[SL_MAX_INPUTS], outputs[SL_MAX_OUTPUTS];
     uint32_t input_count, output_count;
-    char fixed[SL_RULE_NAME_BYTES]; /* a u32 attribute with a given value, "" for none */
-    uint32_t fixed_value;
+    char fixed[SL_RULE_NAME_BYTES]; /* a u32 or i64 attribute with a given value, "" for none */
+    int64_t fixed_value;
 } sl_rule_node;
 
 typedef struct {

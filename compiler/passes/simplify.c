@@ -1,6 +1,7 @@
 /* simplify.c - Removes nodes that change nothing, and merges nodes that a single node can do.
  *
  * Only identities that hold for every bit: x + 0 is not x if x is -0, but x - 0 is. */
+#include "compiler/ops/semantics.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/rebuild.h"
 #include "core/codec.h"
@@ -94,13 +95,146 @@ static sl_value simplify_twice(sl_rebuild *r, const sl_node *node) {
     return maker(r, x, node->op) ? x : none;
 }
 
+static sl_value append_reshape(sl_rebuild *r, const sl_node *node, sl_value x,
+                               const sl_dims *shape) {
+    const sl_reshape_attrs attrs = {.shape = *shape};
+    return append_one(r, node, SL_OP_reshape, x, &attrs);
+}
+
+/* ---- reshapes go behind what can be computed without them ---- */
+
+enum { MOST_OPERANDS = 3 };
+
+static bool is_pointwise(const sl_node *node) {
+    return (sl_op_info_of(node->op)->traits & SL_OP_POINTWISE) && node->output_count == 1 &&
+           node->input_count <= MOST_OPERANDS;
+}
+
+/* The node's operands with the shape that some of them had before they were reshaped to the
+ * result's; NULL if they do not all have one.  Tensors of one element stay as they are, or lose
+ * their dims, and so do vectors along a last axis that is kept; others of the result's shape are
+ * reshaped if `all`. */
+static const sl_dims *before_reshape(sl_rebuild *r, const sl_node *node, const sl_value *given,
+                                     bool all, sl_value *in) {
+    const sl_dims to = type_of(r, node->outputs[0])->shape, *from = NULL;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const sl_node *apart = maker(r, given[i], SL_OP_reshape);
+        if (apart && sl_dims_equal(&type_of(r, given[i])->shape, &to))
+            from = &type_of(r, apart->inputs[0])->shape;
+    }
+    if (!from || !from->rank) return NULL;
+    const sl_dims inner = *from;
+    const bool keeps_rows = to.rank && to.dims[to.rank - 1] == inner.dims[inner.rank - 1];
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const sl_dims *own = &type_of(r, given[i])->shape;
+        const sl_node *apart = maker(r, given[i], SL_OP_reshape);
+        const bool same = sl_dims_equal(own, &to),
+                   versioned = sl_rebuild_value(r, given[i])->root.v;
+        const bool single = sl_type_elements(type_of(r, given[i])) == 1;
+        in[i] = given[i];
+        if (apart && same && sl_dims_equal(&type_of(r, apart->inputs[0])->shape, &inner))
+            in[i] = apart->inputs[0];
+        else if (same && all && !versioned)
+            in[i] = append_reshape(r, node, given[i], &inner);
+        else if (single && own->rank > inner.rank)
+            in[i] = append_reshape(r, node, given[i], &(sl_dims){0});
+        else if (!single && !(own->rank == 1 && keeps_rows && own->dims[0] != 1))
+            return NULL;
+    }
+    return from;
+}
+
+/* The node on these operands, if the op accepts them, reshaped to `to`. */
+static sl_value computed_before(sl_rebuild *r, const sl_node *node, const sl_value *in,
+                                const sl_dims *to) {
+    sl_type types[MOST_OPERANDS], out[SL_MAX_OUTPUTS] = {{0}};
+    sl_value made = none;
+    sl_error err;
+    for (uint32_t i = 0; i < node->input_count; i++) types[i] = *type_of(r, in[i]);
+    if (sl_infer_plain(node->op, node->label, types, node->attrs, out, &err) != SL_OK) return none;
+    sl_rebuild_append(r, node, node->op, (sl_values){node->input_count, in}, node->attrs,
+                      (sl_value_slots){1, &made});
+    return made.v ? append_reshape(r, node, made, to) : none;
+}
+
+/* reshape(f(reshape(x))) is reshape(f(x)).  Only if nothing else uses f's result, which would be
+ * computed twice. */
+static sl_value reshape_above_elementwise(sl_rebuild *r, const sl_node *node, const sl_node *f) {
+    sl_value in[MOST_OPERANDS];
+    if (!is_pointwise(f) || sl_rebuild_value(r, node->inputs[0])->use_count != 1 ||
+        !before_reshape(r, f, f->inputs, false, in))
+        return none;
+    return computed_before(r, f, in, &type_of(r, node->outputs[0])->shape);
+}
+
+/* Whether the value is a reshaped result that fusion could join with what uses it.  Only towards
+ * fewer dims, so that nothing is moved back and forth. */
+static bool is_joinable(const sl_rebuild *r, sl_value value) {
+    const sl_node *apart = maker(r, value, SL_OP_reshape);
+    const sl_value_info *x = apart ? sl_rebuild_value(r, apart->inputs[0]) : NULL;
+    if (!x || x->kind != SL_VALUE_RESULT || x->type.shape.rank >= type_of(r, value)->shape.rank)
+        return false;
+    const sl_node *made_by = &r->graph->nodes[x->node];
+    return is_pointwise(made_by) || made_by->op == SL_OP_matmul ||
+           made_by->op == SL_OP_layer_norm || made_by->op == SL_OP_rms_norm;
+}
+
+/* f(reshape(x), y) is reshape(f(x, reshape(y))). */
+static sl_value reshape_below(sl_rebuild *r, const sl_node *node) {
+    sl_value given[MOST_OPERANDS], in[MOST_OPERANDS];
+    bool joinable = false;
+    if (!is_pointwise(node)) return none;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        given[i] = sl_rebuild_input(r, node, i);
+        joinable |= is_joinable(r, given[i]);
+    }
+    if (!joinable || !before_reshape(r, node, given, true, in)) return none;
+    return computed_before(r, node, in, &type_of(r, node->outputs[0])->shape);
+}
+
+/* The same for a norm over the last axis, if the reshape keeps that. */
+static sl_value reshape_below_norm(sl_rebuild *r, const sl_node *node) {
+    sl_value in[MOST_OPERANDS] = {none};
+    for (uint32_t i = 0; i < node->input_count; i++) in[i] = sl_rebuild_input(r, node, i);
+    if (!is_joinable(r, in[0])) return none;
+    const sl_dims to = type_of(r, in[0])->shape;
+    in[0] = maker(r, in[0], SL_OP_reshape)->inputs[0];
+    const sl_dims *from = &type_of(r, in[0])->shape;
+    if (!from->rank || from->dims[from->rank - 1] != to.dims[to.rank - 1]) return none;
+    return computed_before(r, node, in, &to);
+}
+
+/* A reshape of leading dims, which the transpose keeps in place, goes in front of the transpose. */
+static sl_value reshape_above_transpose(sl_rebuild *r, const sl_node *node, const sl_node *turn) {
+    const sl_dims *perm = &((const sl_transpose_attrs *)turn->attrs)->perm;
+    const sl_dims *to = &type_of(r, node->outputs[0])->shape;
+    const sl_dims from = type_of(r, turn->inputs[0])->shape;
+    uint32_t kept = 0; /* leading dims of x */
+    while (kept < perm->rank && perm->dims[kept] == (int64_t)kept) kept++;
+    const uint32_t turned = perm->rank - kept, lead = to->rank - turned;
+    if (to->rank < turned || kept == perm->rank) return none;
+    sl_dims shape = *to;
+    sl_transpose_attrs after = {.perm = {.rank = to->rank}};
+    for (uint32_t i = 0; i < to->rank; i++) after.perm.dims[i] = i;
+    for (uint32_t i = 0; i < turned; i++) {
+        if (to->dims[lead + i] != from.dims[perm->dims[kept + i]]) return none;
+        shape.dims[lead + i] = from.dims[kept + i];
+        after.perm.dims[lead + i] = perm->dims[kept + i] - kept + lead;
+    }
+    const sl_value above = append_reshape(r, turn, turn->inputs[0], &shape);
+    return above.v ? append_one(r, turn, SL_OP_transpose, above, &after) : none;
+}
+
 static sl_value simplify_reshape(sl_rebuild *r, const sl_node *node) {
     const sl_value x = sl_rebuild_input(r, node, 0);
-    const sl_node *inner = maker(r, x, SL_OP_reshape);
     const sl_value same = unchanged(r, node, x);
-    if (same.v || !inner) return same;
-    const sl_reshape_attrs attrs = {.shape = type_of(r, node->outputs[0])->shape};
-    return append_one(r, node, SL_OP_reshape, inner->inputs[0], &attrs);
+    const sl_value_info *info = sl_rebuild_value(r, x);
+    if (same.v || info->kind != SL_VALUE_RESULT) return same;
+    const sl_node inner = r->graph->nodes[info->node];
+    if (inner.op == SL_OP_reshape)
+        return append_reshape(r, node, inner.inputs[0], &type_of(r, node->outputs[0])->shape);
+    if (inner.op == SL_OP_transpose) return reshape_above_transpose(r, node, &inner);
+    return reshape_above_elementwise(r, node, &inner);
 }
 
 static sl_value simplify_transpose(sl_rebuild *r, const sl_node *node) {
@@ -140,6 +274,20 @@ static sl_value simplify_update(sl_rebuild *r, const sl_node *node) {
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
 }
 
+/* The last axis is -1, as rules of fusion spell it. */
+static sl_value simplify_layer_norm(sl_rebuild *r, const sl_node *node) {
+    sl_layer_norm_attrs attrs = *(const sl_layer_norm_attrs *)node->attrs;
+    const uint32_t rank = type_of(r, node->outputs[0])->shape.rank;
+    sl_value in[3], out = none;
+    if (attrs.axis == -1) return reshape_below_norm(r, node);
+    if (attrs.axis != (int64_t)rank - 1) return none;
+    attrs.axis = -1;
+    for (uint32_t i = 0; i < 3; i++) in[i] = sl_rebuild_input(r, node, i);
+    sl_rebuild_append(r, node, SL_OP_layer_norm, (sl_values){3, in}, &attrs,
+                      (sl_value_slots){1, &out});
+    return out;
+}
+
 /* Ops that do nothing if the result has the type of the operand. */
 static sl_value simplify_same(sl_rebuild *r, const sl_node *node) {
     return unchanged(r, node, sl_rebuild_input(r, node, 0));
@@ -163,18 +311,21 @@ static const struct {
     {SL_OP_scatter_nd, simplify_update},
     {SL_OP_dynamic_update_slice, simplify_update},
     {SL_OP_slice, simplify_same},
+    {SL_OP_layer_norm, simplify_layer_norm},
+    {SL_OP_rms_norm, reshape_below_norm},
 };
 
 static void simplify_node(sl_rebuild *r, const sl_node *node) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (rules[i].op != node->op) continue;
-        const sl_value value = rules[i].simplify(r, node);
-        if (!value.v) break;
-        sl_rebuild_set(r, node, 0, value);
-        r->changed = true;
+    sl_value value = none;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0] && !value.v; i++)
+        if (rules[i].op == node->op) value = rules[i].simplify(r, node);
+    if (!value.v) value = reshape_below(r, node);
+    if (!value.v) {
+        sl_rebuild_same(r, node);
         return;
     }
-    sl_rebuild_same(r, node);
+    sl_rebuild_set(r, node, 0, value);
+    r->changed = true;
 }
 
 sl_status sl_pass_simplify(sl_graph *graph, sl_pass_context *context, bool *changed,

@@ -147,9 +147,58 @@ static void movements_join(void **state) {
     becomes("input %x : f32[2,3,2] %1 = transpose(%x) {perm = [1,2,0]} "
             "%2 = transpose(%1) {perm = [0,2,1]} output \"y\" = %2",
             1);
+    /* A reshape of leading dims goes in front of a transpose that leaves them alone. */
+    becomes("input %x : f32[2,3,4] %1 = transpose(%x) {perm = [0,2,1]} "
+            "%2 = reshape(%1) {shape = [1,2,4,3]} %3 = transpose(%2) {perm = [0,1,3,2]} "
+            "%4 = exp(%3) output \"y\" = %4",
+            2);
+    becomes("input %x : f32[2,3,4] %1 = transpose(%x) {perm = [0,2,1]} "
+            "%2 = reshape(%1) {shape = [8,3]} %3 = transpose(%2) {perm = [1,0]} output \"y\" = %3",
+            3);
     becomes("input %x : f32[2,3] %1 = slice(%x) {axis = 1, start = 0, length = 3} "
             "%2 = exp(%1) output \"y\" = %2",
             1);
+}
+
+/* Elementwise nodes and norms are computed on the rows that a product gives. */
+static void reshapes_go_behind_rows(void **state) {
+    (void)state;
+#define ROWS                                                                                       \
+    "input %a : f32[6,4] input %b : f32[4,4] input %h : f32[2,3,4] input %g : f32[4] "             \
+    "%1 = matmul(%a, %b) %2 = reshape(%1) {shape = [2,3,4]} "
+    becomes(ROWS "%3 = add(%2, %g) %4 = add(%3, %h) %5 = layer_norm(%4, %g, %g) "
+                 "%6 = reshape(%5) {shape = [6,4]} %7 = matmul(%6, %b) output \"y\" = %7",
+            6);
+    /* The norm is over another axis; the other operand is repeated for rows. */
+    becomes("input %z : f32[12] " ROWS
+            "%4 = reshape(%1) {shape = [1,2,12]} %5 = rms_norm(%4, %z) output \"y\" = %5",
+            3);
+    becomes("input %a : f32[6,4] input %b : f32[4,4] input %h : f32[3,4] %1 = matmul(%a, %b) "
+            "%2 = reshape(%1) {shape = [2,3,4]} %3 = add(%2, %h) %4 = exp(%3) output \"y\" = %4",
+            4);
+#undef ROWS
+}
+
+/* A reshape between elementwise nodes moves to where it meets another one. */
+static void reshapes_leave_elementwise_nodes(void **state) {
+    (void)state;
+    becomes("input %x : f32[2,3] %1 = exp(%x) %2 = reshape(%1) {shape = [6]} %3 = neg(%2) "
+            "%4 = reshape(%3) {shape = [2,3]} output \"y\" = %4",
+            2);
+    becomes("input %x : f32[2,3] input %z : f32[2,3] constant %c : f32[] = {2} "
+            "%1 = reshape(%x) {shape = [6]} %2 = reshape(%z) {shape = [6]} %3 = add(%1, %2) "
+            "%4 = reshape(%3) {shape = [3,2]} output \"y\" = %4",
+            2);
+    becomes("input %x : f32[2,3] constant %c : f32[] = {2} %1 = reshape(%x) {shape = [6]} "
+            "%2 = mul(%1, %c) %3 = reshape(%2) {shape = [2,3]} output \"y\" = %3",
+            1);
+    /* Its result is needed with both shapes; the other operand has no reshape. */
+    becomes("input %x : f32[2,3] %1 = reshape(%x) {shape = [6]} %2 = exp(%1) "
+            "%3 = reshape(%2) {shape = [2,3]} output \"y\" = %3 output \"z\" = %2",
+            3);
+    becomes("input %x : f32[2,3] input %z : f32[6] %1 = reshape(%x) {shape = [6]} "
+            "%2 = add(%1, %z) %3 = reshape(%2) {shape = [2,3]} output \"y\" = %3",
+            3);
 }
 
 static void equal_nodes_become_one(void **state) {
@@ -186,6 +235,8 @@ int main(void) {
         cmocka_unit_test(a_bad_index_is_left_to_run),
         cmocka_unit_test(neutral_elements_go),
         cmocka_unit_test(movements_join),
+        cmocka_unit_test(reshapes_go_behind_rows),
+        cmocka_unit_test(reshapes_leave_elementwise_nodes),
         cmocka_unit_test(equal_nodes_become_one),
         cmocka_unit_test(states_keep_their_order),
     };

@@ -111,6 +111,26 @@ static void test_attention(void **state) {
     }
 }
 
+/* Enough rows for the tall tiles of a GPU; values that are too long for its shared memory. */
+static void test_many_rows(void **state) {
+    (void)state;
+    static const sl_dtype types[] = {SL_DTYPE_f32, SL_DTYPE_f16, SL_DTYPE_bf16, SL_DTYPE_f64};
+    for (int round = 0; round < 12; round++) {
+        const bool slim = round < 8;
+        const extents e = {slim ? 4 : 1,
+                           6,
+                           between(1, 3),
+                           between(33, 50),
+                           between(20, 60),
+                           slim ? between(60, 140) : 5,
+                           slim ? between(60, 140) : 1700};
+        list_case c;
+        attention_case(&c, false, &e, types[round % 4]);
+        case_check(&c, TOLERANCE);
+        case_close(&c);
+    }
+}
+
 static void test_attention_backward(void **state) {
     (void)state;
     for (int round = 0; round < rounds(100); round++) {
@@ -420,6 +440,7 @@ int main(void) {
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_random_numbers),
         cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_many_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,12 @@ static void test_norms(void **state) {
         op_case add = case_of(SL_OP_add_rms_norm, &add_attrs, 1e-6);
         floats(&add, type), floats(&add, type), floats(&add, f32(1, width, 0, 0, 0));
         check_fused(&add);
+        const sl_fused_residual_ln_attrs layer_attrs = {.eps = 1e-5f};
+        op_case layer = case_of(SL_OP_fused_residual_ln, &layer_attrs, 2e-6);
+        sl_type layer_type = type, factors = f32(1, width, 0, 0, 0);
+        layer_type.dtype = factors.dtype = round % 3 ? SL_DTYPE_f32 : SL_DTYPE_f64;
+        for (int i = 0; i < 4; i++) input(&layer, i < 2 ? layer_type : factors, -1, 2);
+        check_fused(&layer);
         const sl_rms_norm_mul_attrs mul_attrs = {.eps = 1e-5f, .offset = (float)(round / 2 % 2)};
         op_case mul = case_of(SL_OP_rms_norm_mul, &mul_attrs, 1e-6);
         floats(&mul, type), floats(&mul, f32(1, width, 0, 0, 0)), floats(&mul, type);

@@ -8,9 +8,10 @@
  *   tests_onnx_suite_test PART...     cases whose path contains a PART, with what went wrong
  *   tests_onnx_suite_test --list      all of it, and what not_applicable.txt should say
  *
- * Before it some cases of later opsets, which are here (tools/make_onnx_cases.py): all of them
- * pass. $SLUICE_ONNX_DATA names another folder of such cases, as the package onnx has in
- * backend/test/data, of a later opset: then only what fails counts. */
+ * Before it some cases of later opsets (tools/make_onnx_cases.py) and transformers
+ * (tools/make_onnx_transformers.py), which are here: all of them pass.  $SLUICE_ONNX_DATA names
+ * another folder of such cases, as the package onnx has in backend/test/data, of a later opset:
+ * then only what fails counts. */
 #include "tests/onnx/case.h"
 #include <dirent.h>
 #include <stdio.h>
@@ -162,10 +163,11 @@ static void report(tally *all, bool list) {
                  all->failed);
 }
 
-/* The cases that are here. */
+/* The cases that are here: of single nodes, and whole transformers as PyTorch exports them. */
 static bool run_ours(void) {
     static tally ours;
-    const bool there = run_group(&ours, "node", 0, NULL);
+    const bool there =
+        run_group(&ours, "node", 0, NULL) && run_group(&ours, "transformer", 0, NULL);
     (void)printf("%s: passed %u, not applicable %u, failed %u\n", data_folder, ours.passed,
                  ours.not_applicable, ours.failed);
     return there && ours.passed && !ours.failed && !ours.not_applicable;

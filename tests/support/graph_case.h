@@ -99,6 +99,24 @@ static double *graph_evaluate(const graph_case *c, uint32_t index) {
     return copy;
 }
 
+/* Fails unless the first outputs of two forms of a graph are the same to within `most`, beside 1,
+ * for the inputs of the first. */
+__attribute__((unused)) static void graph_alike(const graph_case *first, graph_case *other,
+                                                double most, const char *name) {
+    for (uint32_t v = 0; v < other->count; v++) {
+        const sl_value_info *value = &first->graph->values[first->inputs[v].v];
+        other->inputs[v] = sl_graph_find(other->graph, value->name);
+        memcpy(other->data[v], first->data[v], sl_type_bytes(&value->type));
+    }
+    double *wanted = graph_evaluate(first, 0), *found = graph_evaluate(other, 0);
+    const sl_type *type = &first->graph->values[first->graph->outputs[0].value.v].type;
+    for (int64_t e = 0; e < sl_type_elements(type); e++)
+        if (!(fabs(wanted[e] - found[e]) <= most * fmax(1, fabs(wanted[e]))))
+            fail_msg("%s: %g instead of %g", name, found[e], wanted[e]);
+    free(wanted);
+    free(found);
+}
+
 /* How far off, beside the largest number of the tensor; integers and bools must be equal. */
 static double graph_error(const sl_type *type, const double *wanted, const void *found) {
     const int64_t slots = sl_type_slots(type);

@@ -5,6 +5,7 @@
 #include "runtime/cpu/kernels/attention_heads.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/matrices.h"
+#include "runtime/cpu/kernels/norm.h"
 
 enum { ITEM_ROWS = 16, ITEM_COLS = 128 };
 
@@ -35,21 +36,6 @@ typedef struct {
 } layer;
 
 /* ---- instantiated for float and double ---- */
-
-static inline float total_f32(const float *x, int64_t n) {
-    return vtotal(x, n);
-}
-static inline double total_f64(const double *x, int64_t n) {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += x[i];
-    return sum;
-}
-static inline float root_f32(float x) {
-    return sqrtf(x);
-}
-static inline double root_f64(double x) {
-    return sqrt(x);
-}
 
 /* As core/elementwise.def has them, so that a fused product has the bits of its parts. */
 static double activated_f64(double x, uint32_t act) {

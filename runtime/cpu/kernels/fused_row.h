@@ -1,17 +1,12 @@
 /* fused_row.h - Rows of fused transformer blocks; included once per REAL (reals.h). */
 #include "runtime/cpu/kernels/attention_tile.h"
 
-/* out = norm(sum).  The mean of the centred values is subtracted again: the rounding error of the
- * mean may be large compared with the spread of the elements. */
+/* out = norm(sum). */
 static void NAMED(norm_row)(const norm *n, const REAL *gain, const REAL *shift, const REAL *sum,
                             REAL *out) {
-    const REAL mean = NAMED(total)(sum, n->width) / (REAL)n->width;
-    for (int64_t i = 0; i < n->width; i++) out[i] = sum[i] - mean;
-    const REAL rest = NAMED(total)(out, n->width) / (REAL)n->width;
-    for (int64_t i = 0; i < n->width; i++) out[i] -= rest;
-    const REAL square = NAMED(dot)(out, out, n->width) / (REAL)n->width;
-    const REAL inverse = 1 / NAMED(root)(square + (REAL)n->eps);
-    for (int64_t i = 0; i < n->width; i++) out[i] = out[i] * inverse * gain[i] + shift[i];
+    const sl_dtype dtype = sizeof(REAL) == sizeof(float) ? SL_DTYPE_f32 : SL_DTYPE_f64;
+    SL_KERNEL(sl_normalise_row)
+    (&(norm_row){dtype, n->width, n->eps, sum, gain, shift, out});
 }
 
 /* sum = x + residual (+ bias); out = norm(sum). */

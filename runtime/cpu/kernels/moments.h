@@ -17,25 +17,25 @@ INLINE vf centred(const moments *m, vf x) {
     return (x - vsplat(m->mean)) - vsplat(m->rest);
 }
 
-typedef double vd __attribute__((vector_size(LANES * 8)));
+typedef double vlong __attribute__((vector_size(LANES * 8)));
 
-INLINE double vd_total(const vd *v) {
+INLINE double vlong_total(const vlong *v) {
     double sum = 0;
     for (int i = 0; i < LANES; i++) sum += (*v)[i];
     return sum;
 }
 static inline double sum_long(const float *x, int64_t n) {
-    vd acc = {0};
-    FOR_VECTORS(i, count, n, acc += __builtin_convertvector(vload_n(x + i, count), vd););
-    return vd_total(&acc);
+    vlong acc = {0};
+    FOR_VECTORS(i, count, n, acc += __builtin_convertvector(vload_n(x + i, count), vlong););
+    return vlong_total(&acc);
 }
 static inline double squares_long(const float *x, int64_t n) {
-    vd acc = {0};
+    vlong acc = {0};
     FOR_VECTORS(i, count, n, {
-        const vd wide = __builtin_convertvector(vload_n(x + i, count), vd);
+        const vlong wide = __builtin_convertvector(vload_n(x + i, count), vlong);
         acc += wide * wide;
     });
-    return vd_total(&acc);
+    return vlong_total(&acc);
 }
 
 /* The sum of x[i] - shift, of at most one block. */

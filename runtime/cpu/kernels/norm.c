@@ -1,5 +1,6 @@
 /* norm.c - Norms over contiguous runs of elements (layer_norm, group_norm), and their gradients.
  * An item is a run; for the gradient of gain, a block of its elements. */
+#include "runtime/cpu/kernels/norm.h"
 #include "core/ops.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/moments.h"
@@ -83,6 +84,16 @@ static void run_norm(const extents *e, const operands *o, int64_t begin, int64_t
             norm_f32(e, o, s);
         else
             norm_any(e, o, s);
+}
+
+void SL_KERNEL(sl_normalise_row)(const norm_row *row) {
+    const sl_type type = {.dtype = row->dtype, .shape = {1, {row->width}}};
+    const extents e = {1, row->width, 1, 1, row->eps};
+    const operands o = {{.type = type, .data = row->x},
+                        {.type = type, .data = row->gain},
+                        {.type = type, .data = row->bias},
+                        {.type = type, .data = row->out}};
+    run_norm(&e, &o, 0, 1);
 }
 
 SPLIT(layer_norm) {

@@ -69,15 +69,15 @@ static double dot(const sl_cview *matrix, int64_t row, const double *vector, int
     int64_t i = 0;
     if (matrix->type.dtype == SL_DTYPE_f32) {
         const float *from = (const float *)matrix->data + row * n;
-        vd acc[2] = {{0}, {0}};
+        vlong acc[2] = {{0}, {0}};
         for (; i + 2 * (int64_t)LANES <= n; i += 2 * (int64_t)LANES)
             for (int64_t j = 0; j < 2; j++) {
-                vd x;
+                vlong x;
                 memcpy(&x, vector + i + j * LANES, sizeof x);
-                acc[j] += __builtin_convertvector(vload(from + i + j * LANES), vd) * x;
+                acc[j] += __builtin_convertvector(vload(from + i + j * LANES), vlong) * x;
             }
         acc[0] += acc[1];
-        sum = vd_total(&acc[0]);
+        sum = vlong_total(&acc[0]);
     }
     for (; i < n; i++) sum += real_at(matrix->type.dtype, matrix->data, row * n + i) * vector[i];
     return sum;

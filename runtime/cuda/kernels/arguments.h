@@ -2,6 +2,7 @@
  * runtime/cuda/functions.def: weight types and forms. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_ARGUMENTS_H
 #define SL_RUNTIME_CUDA_KERNELS_ARGUMENTS_H
+#include "runtime/cuda/kernels/attention.h"
 #include "runtime/cuda/kernels/choose.h"
 #include "runtime/cuda/kernels/delta.h"
 #include "runtime/cuda/kernels/elementwise.h"
@@ -81,6 +82,14 @@
 #define SL_QUANTISE_FORMS_WITH(ROW, ...) /* elements per thread: 4 or 1 */                         \
     ROW(__VA_ARGS__, fours)                                                                        \
     ROW(__VA_ARGS__, ones)
+#define SL_ATTENTION_FORMS_WITH(ROW, ...) /* element type, rows of a tile */                       \
+    ROW(__VA_ARGS__, f32_16)                                                                       \
+    ROW(__VA_ARGS__, f16_16)                                                                       \
+    ROW(__VA_ARGS__, bf16_16)                                                                      \
+    ROW(__VA_ARGS__, f64_16)                                                                       \
+    ROW(__VA_ARGS__, f32_64)                                                                       \
+    ROW(__VA_ARGS__, f16_64)                                                                       \
+    ROW(__VA_ARGS__, bf16_64)
 #define SL_FEW_FORMS_WITH(ROW, ...) /* head size, query tiles */                                   \
     ROW(__VA_ARGS__, 64_1)                                                                         \
     ROW(__VA_ARGS__, 64_4)                                                                         \
