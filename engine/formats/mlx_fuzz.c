@@ -1,9 +1,8 @@
 /* mlx_fuzz.c - Input: config.json, a NUL byte, and the JSON header of model.safetensors, to which
  * 64 KiB of data are added.  Every tensor that the source lists must be readable. */
 #include "engine/formats/source.h"
+#include "tests/support/mutate_json.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { DATA_BYTES = 1 << 16, MOST_BYTES = 1 << 22 };
