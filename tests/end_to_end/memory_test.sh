@@ -93,5 +93,12 @@ for budget in 40MB 60%; do
 done
 scenario "medium: bench, full context" "$(promise "$m" --budget 40MB -c 1024)" \
     "$program" bench -m "$m" -p 990 -n 20 -r 1 --budget 40MB -c 1024
+# Where the default context has no room it is lowered, with a note.
+bytes=$(promise "$m" --budget 15MB -c 512)
+scenario "medium: a context that is lowered" "$bytes" "$program" run -m "$m" --raw -p "Once" -n 8
+if [ $((number % step)) = 0 ] && ! grep -q "because memory is short" "$work/err"; then
+    echo "not ok - no note of the lowered context"
+    failed=$((failed + 1))
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
