@@ -2,9 +2,9 @@
 #include "compiler/graph.h"
 #include "core/codec.h"
 #include "sluice/graph.h"
-#include "tests/support/mutate_numbers.h"
+#include "tests/support/graph_words.h"
 
-enum { MOST_ELEMENTS = 1 << 14, MOST_VALUES = 64, MOST_NODES = 32 };
+enum { MOST_ELEMENTS = 1 << 12, MOST_VALUES = 64, MOST_NODES = 32 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

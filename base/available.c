@@ -12,7 +12,7 @@ enum { MAX_PATH_BYTES = 4096, MAX_LINE_BYTES = 256 };
 /* Where control groups are mounted, and the file names of their version.  v2 limits: at memory.max
  * a process is killed, at memory.high it is slowed down until it barely runs. */
 typedef struct {
-    const char *controllers; /* in /proc/self/cgroup */
+    const char *controller; /* in /proc/self/cgroup, where v1 lists those mounted together */
     const char *mount, *limits[2], *usage;
     const char *cache[2]; /* in memory.stat */
 } group_version;
@@ -103,6 +103,15 @@ static uint64_t left_in_groups(const char *root, const char *group, const group_
     }
 }
 
+/* Whether a list with commas has the controller; v2 has an empty list. */
+static bool has_controller(const char *list, const char *controller) {
+    const size_t bytes = strlen(controller);
+    if (!bytes) return !*list;
+    for (; list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+        if (strcspn(list, ",") == bytes && strncmp(list, controller, bytes) == 0) return true;
+    return false;
+}
+
 /* Lines of "number:controllers:path". */
 uint64_t sl_memory_group_left(const char *root) {
     FILE *file = open_in(root, "proc/self/cgroup");
@@ -116,7 +125,7 @@ uint64_t sl_memory_group_left(const char *root) {
         *group++ = 0;
         controllers++;
         for (int v = 0; v < VERSIONS; v++)
-            if (strcmp(controllers, versions[v].controllers) == 0)
+            if (has_controller(controllers, versions[v].controller))
                 most = left_in_groups(root, group, &versions[v], most);
     }
     if (file) (void)fclose(file);

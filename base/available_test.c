@@ -111,6 +111,29 @@ static void test_v2_nested(void **state) {
     assert_int_equal(LEFT(own, V2("memory.current", "300\n"), V2("memory.max", "500\n")), 200);
 }
 
+/* In a namespace of control groups, paths begin at its root, and groups outside of it with "..". */
+static void test_v2_namespace(void **state) {
+    (void)state;
+    const group_file used = V2("memory.current", "300\n"), most = V2("memory.max", "500\n");
+    assert_int_equal(LEFT(OWN("0::/\n"), used, most), 200);
+    assert_int_equal(LEFT(OWN("0::/\n"), used),
+                     UINT64_MAX); /* the root of a machine has no limit */
+    assert_int_equal(LEFT(OWN("0::/../../other\n"), used, most), 200);
+    assert_int_equal(LEFT(OWN("0::/a/b (deleted)\n"), used, most), 200);
+}
+
+/* Files that are not as they should be set no limit. */
+static void test_v2_damaged(void **state) {
+    (void)state;
+    const group_file own = OWN("0::/a\n"), used = V2("a/memory.current", "300\n");
+    assert_int_equal(LEFT(own, used, V2("a/memory.max", "")), UINT64_MAX);
+    assert_int_equal(LEFT(own, used, V2("a/memory.max", "all\n")), UINT64_MAX);
+    assert_int_equal(LEFT(own, used, V2("a/memory.max", "99999999999999999999\n")), UINT64_MAX);
+    assert_int_equal(LEFT(own, used, V2("a/memory.max", "0\n")), 0);
+    assert_int_equal(LEFT(own, used, V2("a/memory.max", "1000")), 700);
+    assert_int_equal(LEFT(OWN("0:/a\n0\n\n"), used, V2("a/memory.max", "1000\n")), UINT64_MAX);
+}
+
 static void test_v1(void **state) {
     (void)state;
     const group_file own = OWN("5:cpu:/\n4:memory:/a\n0::/c\n"),
@@ -118,14 +141,45 @@ static void test_v1(void **state) {
     assert_int_equal(LEFT(own, used, V2("memory/a/memory.limit_in_bytes", "1000\n")), 700);
     assert_int_equal(LEFT(own, used, V2("memory/a/memory.limit_in_bytes", "9223372036854771712\n")),
                      UINT64_MAX);
-    /* v2 mounted beside v1 */
+    /* An ancestor's limit; the page cache counts as free, that of descendants too. */
+    assert_int_equal(LEFT(own, used, V2("memory/a/memory.limit_in_bytes", "1000\n"),
+                          V2("memory/memory.usage_in_bytes", "900\n"),
+                          V2("memory/memory.limit_in_bytes", "1100\n")),
+                     200);
+    assert_int_equal(LEFT(own, used, V2("memory/a/memory.limit_in_bytes", "1000\n"),
+                          V2("memory/a/memory.stat", "cache 9\ninactive_file 1\nactive_file 2\n"
+                                                     "total_inactive_file 100\n"
+                                                     "total_active_file 50\n")),
+                     850);
+    /* In a container only the mount point exists. */
+    assert_int_equal(LEFT(OWN("4:memory:/docker/a\n"), V2("memory/memory.usage_in_bytes", "300\n"),
+                          V2("memory/memory.limit_in_bytes", "400\n")),
+                     100);
+    /* Controllers that are mounted together, and one whose name begins alike. */
+    assert_int_equal(
+        LEFT(OWN("4:cpu,memory:/a\n"), used, V2("memory/a/memory.limit_in_bytes", "1000\n")), 700);
+    assert_int_equal(
+        LEFT(OWN("4:memory2,cpu:/a\n"), used, V2("memory/a/memory.limit_in_bytes", "1000\n")),
+        UINT64_MAX);
+    /* v2 mounted beside v1: mostly without the memory controller, else what is less. */
+    assert_int_equal(LEFT(own, used, V2("memory/a/memory.limit_in_bytes", "1000\n"),
+                          V2("unified/c/cgroup.procs", "1\n")),
+                     700);
+    assert_int_equal(LEFT(own, used, V2("memory/a/memory.limit_in_bytes", "1000\n"),
+                          V2("unified/c/memory.current", "10\n"),
+                          V2("unified/c/memory.max", "50\n")),
+                     40);
     assert_int_equal(
         LEFT(own, V2("unified/c/memory.current", "10\n"), V2("unified/c/memory.max", "50\n")), 40);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_left), cmocka_unit_test(test_v2),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_left),
+                                       cmocka_unit_test(test_v2),
                                        cmocka_unit_test(test_v2_high),
-                                       cmocka_unit_test(test_v2_nested), cmocka_unit_test(test_v1)};
+                                       cmocka_unit_test(test_v2_nested),
+                                       cmocka_unit_test(test_v2_namespace),
+                                       cmocka_unit_test(test_v2_damaged),
+                                       cmocka_unit_test(test_v1)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

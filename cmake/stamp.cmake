@@ -1,4 +1,5 @@
 # stamp.cmake - Writes a header with a hash of all SOURCES (separated by commas) to OUT.
+cmake_minimum_required(VERSION 3.25)
 string(REPLACE "," ";" sources "${SOURCES}")
 set(hashes "")
 foreach(source IN LISTS sources)

@@ -1,5 +1,6 @@
 /* parse_fuzz.c - Any bytes parse or fail; what parses prints, and prints the same again. */
 #include "compiler/graph.h"
+#include "tests/support/graph_words.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -276,11 +276,12 @@ static int measure(const cli_options *options, bench_run *run) {
     run->cost.struct_size = sizeof run->cost;
     sl_status status = sl_model_token_cost(run->ways[0].model, &run->cost, &err);
     if (status == SL_OK) status = measure_gpu(run, &err);
+    /* Before the runs take the memory that the model was promised. */
     if (status == SL_OK) status = measure_floors(run, &err);
+    if (status == SL_OK && !run->compares && reads_experts(run)) status = measure_disk(run, &err);
     if (status == SL_OK) status = run_all(run, &err);
     /* Measured again, because a disturbance of the first time may be gone. */
     if (status == SL_OK && run->ways[0].decode.repeats > 1) status = measure_floors(run, &err);
-    if (status == SL_OK && !run->compares && reads_experts(run)) status = measure_disk(run, &err);
     if (options->profile || run->compares) cli_progress_stage("profiling");
     for (int i = 0; i < run->count && status == SL_OK && (options->profile || run->compares); i++)
         status = profile(run, &run->ways[i], &err);

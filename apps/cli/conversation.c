@@ -206,6 +206,7 @@ static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t cou
     while (same < seen && same + 1 < count && tokens[same] == c->tokens[same]) same++;
     memcpy(c->tokens + same, tokens + same, (count - same) * sizeof *tokens);
     sl_status status = sl_session_rewind(c->session, same, err);
+    cli_progress_stage("reading the prompt");
     for (size_t at = same; at < count && status == SL_OK;) {
         const size_t piece = cli_next_piece(c->model, c->options, count - at);
         (void)cli_progress(NULL, "reading", at - same, count - same);

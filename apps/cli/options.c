@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     RUN = 1 << CLI_run,
@@ -85,11 +86,19 @@ static bool apply(cli_command command, const cli_option *o, const char *name, co
     return true;
 }
 
+/* What may have been meant by an argument too many. */
+static const char *excess_hint(const cli_command_row *row, const char *first) {
+    if (!row->option[0]) return "";
+    if (strcmp(row->option, "prompt") == 0 && access(first, F_OK) == 0)
+        return " (give the model with -m)";
+    return " (put quotes around several words)";
+}
+
 static bool take_argument(cli_command command, const char *word, cli_options *out) {
     const cli_command_row *row = &cli_command_table[command];
     if (out->argument_count == row->most) {
         (void)cli_misuse(command, "unexpected argument '%s'%s", word,
-                         row->option[0] ? " (put quotes around several words)" : "");
+                         excess_hint(row, out->arguments[0]));
         return false;
     }
     out->arguments[out->argument_count++] = word;

@@ -120,6 +120,15 @@ static void operands_are_checked(void **state) {
     node_rejects("conv_backward_weight", "", NODE_TYPES("f32[1,2,5]", "f32[1,3,3]"),
                  "conv_backward_weight: kernel has 0 numbers, must have 1, one for each spatial "
                  "axis");
+    node_rejects("pool_max", "kernel = [2147483647], pads_before = [2147483647]",
+                 NODE_TYPES("f32[1,2,5]"),
+                 "pool_max: a window has 2147483647 taps, must have at most 65536 with 5 positions "
+                 "of the input");
+    node_rejects("pool_sum",
+                 "kernel = [2097152, 2097152, 2097152], pads_before = [2097152, 2097152, 2097152]",
+                 NODE_TYPES("f32[1,2,5,100,100]"),
+                 "pool_sum: a window has 9223372036854775808 taps, must have at most 400000 with "
+                 "50000 positions of the input");
     node_rejects("pool_max", "kernel = [2]", NODE_TYPES("bool[1,2,5]"),
                  "pool_max: x is bool[1,2,5], its elements must be a float or an integer type");
     node_rejects("pool_mean", "kernel = [2]", NODE_TYPES("i32[1,2,5]"),

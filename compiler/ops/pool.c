@@ -3,6 +3,23 @@
 #include "compiler/ops/windows.h"
 #include <math.h>
 
+/* Taps in padding cost time as all others do: their number must be in proportion to the input. */
+static sl_status check_taps(const char *label, const int64_t *kernel, const int64_t *in,
+                            uint32_t rank, sl_error *err) {
+    enum { FREE_TAPS = 1 << 16, TAPS_PER_PLACE = 8 };
+    double taps = 1, places = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        taps *= (double)kernel[i];
+        places *= (double)in[i];
+    }
+    const double most = places * TAPS_PER_PLACE > FREE_TAPS ? places * TAPS_PER_PLACE : FREE_TAPS;
+    if (taps <= most) return SL_OK;
+    return sl_fail(err, SL_INVALID,
+                   "%s: a window has %.0f taps, must have at most %.0f with %.0f positions of the "
+                   "input",
+                   label, taps, most, places);
+}
+
 /* Checks x and the attributes; places: the number of windows along each axis. */
 static sl_status check_pool(const sl_infer_args *a, uint32_t classes, int64_t *places,
                             sl_error *err) {
@@ -12,6 +29,7 @@ static sl_status check_pool(const sl_infer_args *a, uint32_t classes, int64_t *p
     SL_TRY(sl_check_rank(a, 0, "x", 3, 2 + SL_MAX_SPATIAL, err));
     SL_TRY(sl_check_attr(a->label, "ceil", attrs->ceil, 0, 1, err));
     SL_TRY(sl_check_spatial(a->label, "kernel", &attrs->kernel, x->rank - 2, 1, err));
+    SL_TRY(check_taps(a->label, attrs->kernel.items, x->dims + 2, x->rank - 2, err));
     const sl_window_spec spec = {
         a->label,    x->rank - 2, SL_WINDOW_LISTS(attrs), attrs->kernel.items,
         x->dims + 2, attrs->ceil};

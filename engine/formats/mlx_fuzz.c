@@ -1,36 +1,50 @@
 /* mlx_fuzz.c - Input: config.json, a NUL byte, and the JSON header of model.safetensors, to which
- * 64 KiB of data are added.  Every tensor that the source lists must be readable. */
+ * 64 KiB of data are added; or, with two more NUL bytes and texts, config.json, the headers of
+ * a.safetensors and b.safetensors, and the index.  Every tensor that the source lists must be
+ * readable. */
 #include "engine/formats/source.h"
+#include "tests/support/mutate_json.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { DATA_BYTES = 1 << 16, MOST_BYTES = 1 << 22 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[64], config[96], weights[96];
+enum { PARTS = 4 };
+static char folder[64], paths[PARTS + 1][96];
 
 static void make_folder(void) {
+    static const char *const names[PARTS + 1] = {"config.json", "a.safetensors", "b.safetensors",
+                                                 "model.safetensors.index.json",
+                                                 "model.safetensors"};
     (void)snprintf(folder, sizeof folder, "/tmp/sluice-fuzz-XXXXXX");
     if (!mkdtemp(folder)) abort();
-    (void)snprintf(config, sizeof config, "%s/config.json", folder);
-    (void)snprintf(weights, sizeof weights, "%s/model.safetensors", folder);
+    for (int i = 0; i <= PARTS; i++)
+        (void)snprintf(paths[i], sizeof paths[i], "%s/%s", folder, names[i]);
+}
+
+/* A text, or the header of a safetensors file and its data. */
+static void write_file(const char *path, const uint8_t *text, uint64_t bytes, int is_header) {
+    static const uint8_t rest[DATA_BYTES] = {1, 2, 3, 200, 127, 64};
+    FILE *file = fopen(path, "wb");
+    if (!file) abort();
+    if (is_header) (void)fwrite(&bytes, sizeof bytes, 1, file);
+    (void)fwrite(text, 1, bytes, file);
+    if (is_header) (void)fwrite(rest, 1, sizeof rest, file);
+    (void)fclose(file);
 }
 
 static void write_files(const uint8_t *data, size_t size) {
-    static const uint8_t rest[DATA_BYTES] = {1, 2, 3, 200, 127, 64};
-    const uint8_t *split = memchr(data, 0, size);
-    const size_t first = split ? (size_t)(split - data) : size;
-    const uint64_t length = split ? size - first - 1 : 0;
-    FILE *text = fopen(config, "wb"), *file = fopen(weights, "wb");
-    if (!text || !file) abort();
-    (void)fwrite(data, 1, first, text);
-    (void)fwrite(&length, sizeof length, 1, file);
-    if (split) (void)fwrite(split + 1, 1, length, file);
-    (void)fwrite(rest, 1, sizeof rest, file);
-    (void)fclose(text);
-    (void)fclose(file);
+    const uint8_t *parts[PARTS + 1] = {data};
+    size_t count = 1;
+    for (size_t i = 0; i < size && count < PARTS; i++)
+        if (data[i] == 0) parts[count++] = data + i + 1;
+    parts[count] = data + size + 1;
+    for (size_t i = 0; i < count; i++) {
+        const int single = count < PARTS && i == 1;
+        write_file(paths[single ? PARTS : i], parts[i], (uint64_t)(parts[i + 1] - parts[i] - 1),
+                   i == 1 || i == 2);
+    }
 }
 
 static void read_all(sl_source *source) {
@@ -55,7 +69,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         read_all(source);
         sl_source_close(source);
     }
-    (void)unlink(config);
-    (void)unlink(weights);
+    for (int i = 0; i <= PARTS; i++) (void)unlink(paths[i]);
     return 0;
 }

@@ -148,6 +148,18 @@ static void test_truncated_shard_is_named(void **state) {
     free(file);
 }
 
+/* Nothing is mapped: what is gone is an error that names the file, not a signal. */
+static void test_shard_that_shrinks_is_named(void **state) {
+    (void)state;
+    sl_source *source = NULL;
+    const void *data = NULL;
+    assert_int_equal(sl_source_open(test_folder, NULL, &source, &err), SL_OK);
+    assert_int_equal(truncate(test_path(second_name), 20), 0);
+    assert_int_not_equal(sl_source_load(source, sl_source_find(source, "b"), &data, &err), SL_OK);
+    assert_non_null(strstr(err.message, second_name));
+    sl_source_close(source);
+}
+
 static void test_missing_shard_is_named(void **state) {
     (void)state;
     (void)remove(test_path(second_name));
@@ -303,6 +315,7 @@ int main(void) {
         cmocka_unit_test_setup(test_single_file_needs_no_index, write_checkpoint),
         cmocka_unit_test_setup(test_missing_tensor_is_named, write_checkpoint),
         cmocka_unit_test_setup(test_truncated_shard_is_named, write_checkpoint),
+        cmocka_unit_test_setup(test_shard_that_shrinks_is_named, write_checkpoint),
         cmocka_unit_test_setup(test_missing_shard_is_named, write_checkpoint),
         cmocka_unit_test_setup(test_unsupported_dtype_is_explained, write_checkpoint),
         cmocka_unit_test_setup(test_misaligned_tensor_is_copied, write_checkpoint),

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN_FLIGHT = 16, PASSES = 7, BUFFER_ALIGN = 4096 };
+enum { MOST_IN_FLIGHT = 16, PASSES = 7, BUFFER_ALIGN = 4096 };
 static const double PASS_SECONDS = 0.12;
 
 typedef struct {
     const sl_expert_table *table;
     sl_reader *reader;
-    uint8_t *buffers; /* [IN_FLIGHT] */
-    uint64_t buffer_bytes;
+    uint8_t *buffers; /* [in_flight] */
+    uint64_t buffer_bytes, in_flight;
     uint64_t random;
     uint64_t done_bytes;
 } disk;
@@ -52,12 +52,12 @@ static sl_status one_pass(disk *d, double *out_rate, sl_error *err) {
     const double begin = sl_clock_seconds();
     uint64_t tag = 0;
     d->done_bytes = 0;
-    for (uint64_t i = 0; i < IN_FLIGHT; i++) SL_TRY(submit(d, i, err));
+    for (uint64_t i = 0; i < d->in_flight; i++) SL_TRY(submit(d, i, err));
     while (sl_clock_seconds() - begin < PASS_SECONDS) {
         SL_TRY(wait_for_one(d, &tag, err));
         SL_TRY(submit(d, tag, err));
     }
-    for (uint64_t i = 0; i < IN_FLIGHT; i++) SL_TRY(wait_for_one(d, &tag, err));
+    for (uint64_t i = 0; i < d->in_flight; i++) SL_TRY(wait_for_one(d, &tag, err));
     *out_rate = (double)d->done_bytes / (sl_clock_seconds() - begin);
     return SL_OK;
 }
@@ -82,27 +82,32 @@ static sl_status open_reader(const sl_model *model, sl_reader **out, sl_error *e
     for (uint32_t i = 0; i < count; i++) paths[i] = sl_source_file_path(model->source, i);
     const bool threads = strcmp(sl_reader_name(model->reader), "threads") == 0;
     const sl_reader_options options = {.kind = threads ? SL_READER_THREADS : SL_READER_URING,
-                                       .depth = IN_FLIGHT};
+                                       .depth = MOST_IN_FLIGHT};
     const sl_status status = sl_reader_open(paths, count, &options, &model->allocator, out, err);
     free(paths);
     return status;
 }
 
+uint32_t sl_disk_reads_in_flight(uint64_t buffer_bytes, uint64_t available) {
+    const uint64_t most = available / 2 / buffer_bytes;
+    return most == 0 ? 1 : most < MOST_IN_FLIGHT ? (uint32_t)most : MOST_IN_FLIGHT;
+}
+
 sl_status sl_disk_measure(const sl_model *model, sl_disk_floor *out, sl_error *err) {
     disk d = {.table = &model->experts, .random = 1};
-    *out =
-        (sl_disk_floor){.reads_in_flight = IN_FLIGHT, .expert_bytes = model->experts.expert_bytes};
     d.buffer_bytes = sl_round_up(largest_part(d.table), BUFFER_ALIGN) + BUFFER_ALIGN;
+    d.in_flight = sl_disk_reads_in_flight(d.buffer_bytes, sl_memory_least_left());
+    *out = (sl_disk_floor){.reads_in_flight = (uint32_t)d.in_flight,
+                           .expert_bytes = model->experts.expert_bytes};
     SL_TRY(open_reader(model, &d.reader, err));
-    d.buffers = sl_allocate(&model->allocator, d.buffer_bytes * IN_FLIGHT, BUFFER_ALIGN);
-    sl_status status = SL_OK;
-    if (!d.buffers) status = sl_no_memory(err, "reads", d.buffer_bytes * IN_FLIGHT);
+    const uint64_t bytes = d.buffer_bytes * d.in_flight;
+    d.buffers = sl_allocate(&model->allocator, bytes, BUFFER_ALIGN);
+    sl_status status = d.buffers ? SL_OK : sl_no_memory(err, "reads", bytes);
     double rates[PASSES];
     for (int pass = 0; pass < PASSES && status == SL_OK; pass++)
         status = one_pass(&d, &rates[pass], err);
     sl_reader_close(d.reader); /* waits for what is in flight after a failure */
-    if (d.buffers)
-        sl_release(&model->allocator, d.buffers, d.buffer_bytes * IN_FLIGHT, BUFFER_ALIGN);
+    if (d.buffers) sl_release(&model->allocator, d.buffers, bytes, BUFFER_ALIGN);
     if (status != SL_OK) return status;
     qsort(rates, PASSES, sizeof *rates, by_value);
     out->read_bytes_per_second = rates[PASSES - 1];

@@ -28,6 +28,9 @@ SL_CHECKED sl_status sl_compare_steps(sl_model *first, sl_model *second,
                                       sl_error *err);
 /* As sl_measure_disk. */
 SL_CHECKED sl_status sl_disk_measure(const sl_model *model, sl_disk_floor *out, sl_error *err);
+/* How many reads into buffers of that size it keeps in flight when so many bytes are available: the
+ * buffers take at most half of them, but there is at least one. */
+uint32_t sl_disk_reads_in_flight(uint64_t buffer_bytes, uint64_t available);
 /* As sl_model_token_cost. */
 sl_token_cost sl_token_cost_of(const sl_model *model);
 #endif

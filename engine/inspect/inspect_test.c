@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "engine/inspect/inspect.h"
+
 #define MODEL "models/fable"
 #define SHAPE "qwen3.5-35b-a3b"
 static sl_error err;
@@ -326,6 +328,9 @@ static void costs_follow_the_context(void **state) {
 
 static void disks_are_measured(void **state) {
     (void)state;
+    assert_int_equal(sl_disk_reads_in_flight(1 << 20, UINT64_MAX), 16);
+    assert_int_equal(sl_disk_reads_in_flight(1 << 20, 10 << 20), 5);
+    assert_int_equal(sl_disk_reads_in_flight(1 << 20, 0), 1);
     static const char *const readers[] = {"threads", NULL};
     for (int i = 0; i < 2; i++) {
         sl_model *model = open_model((sl_model_options){.reader = readers[i]});

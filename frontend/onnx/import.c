@@ -375,7 +375,8 @@ static sl_status import_model(sl_onnx_importer *im, sl_graph *g, sl_error *err) 
     if (scope) sl_onnx_import_nodes(im, scope, graph->nodes, graph->node_count);
     if (scope) import_outputs(im, scope);
     SL_TRY(sl_graph_check(g, err));
-    return drop_unused(g, err);
+    SL_TRY(drop_unused(g, err));
+    return sl_graph_verify(g, err);
 }
 
 sl_status sl_onnx_import(const void *bytes, size_t count, const sl_onnx_options *options,

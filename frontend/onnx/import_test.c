@@ -192,6 +192,12 @@ static void refusals_name_the_node(void **state) {
     model = model_of(&graph, 99);
     expect_refusal(&model, "opset 99");
     expect_refusal(&(message){0}, "it has no graph");
+
+    const message relu = node_of("Relu", "x", "y"), y = value_of("y", 0, NULL);
+    message graph_twice = graph_of(&relu, NULL);
+    put(&graph_twice, 12, &y);
+    model = model_of(&graph_twice, 21);
+    expect_refusal(&model, "two outputs are called 'y'");
 }
 
 /* A Gemm of bytes whose beta is 1e17. */

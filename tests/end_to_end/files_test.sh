@@ -68,4 +68,14 @@ holds "a pipe is no model" refuses "not a regular file" "$program" info "$folder
 holds "a pipe in a folder is no model" refuses "not a regular file" "$program" info "$folder/out"
 holds "a pipe cannot be packed" refuses "not a regular file" "$program" pack "$folder/pipe" "$folder/out/y.sluice"
 
+# ---- Models of many files ----
+
+# A shard takes three descriptors while the model is opened.
+mkdir "$folder/shards"
+if python3 tests/end_to_end/make_shards.py "${SLUICE_SHARED:-../shared}/models/golden/qwen3_moe" 60 "$folder/shards"; then
+    echo 1 2 3 >"$folder/tokens"
+    holds "60 shards are opened with 200 descriptors" runs 0 bash -c 'ulimit -n 200; exec "$@"' _ \
+        "$program" logits -m "$folder/shards" --tokens "$folder/tokens" -o "$folder/logits"
+fi
+
 [ "$failed" -eq 0 ]

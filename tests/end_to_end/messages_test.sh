@@ -74,6 +74,8 @@ test_ignored() {
 
 test_arguments() {
     echo 'graph "g" { input %x : f32[2] output "z" = %x }' >"$folder/id.ir"
+    holds "a model before the prompt" refuses 2 "unexpected argument 'hi' .give the model with -m" run $model hi
+    holds "two prompts" refuses 2 "unexpected argument 'there' .put quotes" run hi there
     holds "ir run of two files" refuses 2 "unexpected argument 'b'" ir run "$folder/id.ir" b
     holds "ir ops of a file" refuses 1 "unknown op 'a'" ir ops a
     holds "ir ops of two names" refuses 2 "unexpected argument 'sub'" ir ops add sub

@@ -80,6 +80,7 @@ def one_ctrl_d(folder):
     t.send(b"What is 17 + 25?\n\x04")
     code = t.end(20)
     holds("one Ctrl-D ends a typed prompt", code == 0 and b"42" in t.seen, t.seen)
+    holds("a terminal is told that the prompt is read", b"reading the prompt ..." in t.seen, t.seen)
 
 
 def pasting(folder):

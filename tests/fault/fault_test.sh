@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # The n-th allocation or read of a command fails: it then ends with status 1 and one message, or with
-# the right result; it never crashes, and leaves nothing behind.  A few n of each command; all of them
-# with SLUICE_LONG=1, or about SLUICE_FAULTS_EACH.  Wants $SLUICE_PROGRAM and $SLUICE_FAULTS, the library of faults.c; run from the
-# root of the repository.
+# the right result; it never crashes, frees all memory, and leaves no file behind.  A few n of each
+# command; all of them with SLUICE_LONG=1, or about SLUICE_FAULTS_EACH.  SLUICE_FAULTS_OF="pack malloc"
+# chooses one command and kind.  Wants $SLUICE_PROGRAM and $SLUICE_FAULTS, the library of faults.c; run
+# from the root of the repository.
 set -u
 
 program=${SLUICE_PROGRAM:?the path of the program to test}
 faults=${SLUICE_FAULTS:-}
 golden=${SLUICE_SHARED:-../shared}/models/golden
 few=${SLUICE_FAULTS_EACH:-8}
+most_live=0 # blocks that remain without a fault
 folder=$(mktemp -d)
 failed=0
 trap 'rm -rf "$folder"' EXIT
@@ -24,6 +26,7 @@ run() {
     rm -rf "$folder/out"
     mkdir "$folder/out"
     code=0
+    rm -f "$folder/count"
     timeout -k 1 60 env FAULT_KIND="$kind" FAULT_AT="$at" FAULT_COUNT="$folder/count" \
         LD_PRELOAD="$faults" "$program" "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null || code=$?
 }
@@ -35,7 +38,9 @@ complain() {
 
 # What one run came to: the right result, or one message and nothing left behind.
 judge() {
-    local what=$1
+    local what=$1 calls=0 live=0
+    [ ! -e "$folder/count" ] || read -r calls live <"$folder/count"
+    [ "$live" -le "$most_live" ] || complain "$what: $live blocks are not freed, wanted at most $most_live"
     if [ "$code" -eq 0 ]; then
         cmp -s "$folder/stdout" "$folder/wanted" || complain "$what: another output with success"
         diff -rq "$folder/out" "$folder/wanted_out" >/dev/null || complain "$what: other files with success"
@@ -51,19 +56,20 @@ judge() {
 # try NAME KIND COMMAND...
 try() {
     local name=$1 kind=$2 count step at; shift 2
+    case " $name $kind " in *" ${SLUICE_FAULTS_OF:-$name $kind} "*) ;; *) return ;; esac
     run "$kind" 0 "$@"
     if [ "$code" -ne 0 ]; then complain "$name without a fault"; return; fi
     cp "$folder/stdout" "$folder/wanted"
     rm -rf "$folder/wanted_out"
     cp -r "$folder/out" "$folder/wanted_out"
-    count=$(cat "$folder/count")
+    read -r count most_live <"$folder/count"
     step=$((count / few + 1))
     if [ -n "${SLUICE_LONG:-}" ]; then step=1; fi
     for ((at = 1; at <= count; at += step)); do
         run "$kind" "$at" "$@"
         judge "$name, $kind $at of $count"
     done
-    echo "done - $name, $kind: every ${step}th of $count"
+    echo "done - $name, $kind: every ${step}th of $count, $most_live blocks remain without a fault"
 }
 
 for kind in malloc read; do

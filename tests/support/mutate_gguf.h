@@ -321,11 +321,47 @@ static void gguf_set_alignment(gguf_file *file) {
                      SL_GGUF_U32, 1};
 }
 
+/* Another key of the file's architecture. */
+static void gguf_add_own(gguf_file *file, const char *name, uint32_t kind, gguf_span value) {
+    for (uint32_t i = 0; i < file->entry_count; i++) {
+        const gguf_entry *e = &file->entries[i];
+        if (!gguf_span_is(e->key, "general.architecture") || e->value.bytes < 8) continue;
+        if (file->entry_count == GGUF_MOST_ENTRIES) return;
+        const gguf_span head = gguf_keep(file, e->value.data + 8, e->value.bytes - 8);
+        const gguf_span tail = gguf_keep(file, name, strlen(name));
+        file->entries[file->entry_count++] =
+            (gguf_entry){(gguf_span){head.data, head.bytes + tail.bytes}, value, kind, kind, 1};
+        return;
+    }
+}
+
+/* Scaled rotary embeddings, of a kind and with numbers of any kind. */
+static void gguf_scale_rope(gguf_file *file) {
+    static const char *const numbers[] = {
+        ".rope.scaling.yarn_beta_fast", ".rope.scaling.yarn_beta_slow",
+        ".rope.scaling.yarn_attn_factor", ".rope.scaling.yarn_log_multiplier"};
+    const char *kind = gguf_draw(3) ? "yarn" : "linear";
+    const uint64_t bytes = strlen(kind);
+    const gguf_span length = gguf_keep(file, &bytes, 8), body = gguf_keep(file, kind, bytes);
+    const float factor = gguf_draw(4) ? (float)(1 + gguf_draw(64)) : (float)gguf_number(1);
+    gguf_add_own(file, ".rope.scaling.type", SL_GGUF_TEXT,
+                 (gguf_span){length.data, length.bytes + body.bytes});
+    gguf_add_own(file, ".rope.scaling.factor", SL_GGUF_F32,
+                 gguf_keep(file, &factor, sizeof factor));
+    const uint32_t original = (uint32_t)gguf_number(4096);
+    if (gguf_draw(2))
+        gguf_add_own(file, ".rope.scaling.original_context_length", SL_GGUF_U32,
+                     gguf_keep(file, &original, sizeof original));
+    for (uint32_t i = gguf_draw(4); i > 0; i--)
+        gguf_add_own(file, numbers[gguf_draw(4)], SL_GGUF_F32,
+                     gguf_keep(file, &factor, sizeof factor));
+}
+
 static void gguf_mutate_entry(gguf_file *file) {
     const uint32_t count = file->entry_count, pick = count ? gguf_draw(count) : 0;
     gguf_entry *entry = &file->entries[pick];
     if (!count) return;
-    switch (gguf_draw(8)) {
+    switch (gguf_draw(9)) {
     case 0:
         *entry = file->entries[--file->entry_count];
         break;
@@ -347,6 +383,9 @@ static void gguf_mutate_entry(gguf_file *file) {
         break;
     case 5:
         gguf_set_alignment(file);
+        break;
+    case 6:
+        gguf_scale_rope(file);
         break;
     default:
         gguf_change_value(file, entry);

@@ -1,5 +1,6 @@
-/* mutate_json.h - For fuzzers whose input is JSON: half of the mutations change one value, key or
- * item of the parsed text, so that it stays JSON; the other half change bytes. */
+/* mutate_json.h - For fuzzers whose input is JSON, or several JSON texts with a NUL byte between
+ * them: half of the mutations change one value, key or item of a parsed text, so that it stays
+ * JSON; the other half change bytes. */
 #ifndef SL_TESTS_SUPPORT_MUTATE_JSON_H
 #define SL_TESTS_SUPPORT_MUTATE_JSON_H
 #include <jansson.h>
@@ -108,14 +109,42 @@ static void mutate_somewhere(json_t *root) {
     }
 }
 
+/* The new size of the text, or 0 if it is no JSON or there is no room. */
+static size_t mutate_json(uint8_t *data, size_t size, size_t most) {
+    json_t *root = json_loadb((const char *)data, size, 0, NULL);
+    if (!root) return 0;
+    for (uint32_t i = mutation_draw(3) + 1; i > 0; i--) mutate_somewhere(root);
+    char *text = json_dumps(root, JSON_COMPACT);
+    const size_t written = text ? strlen(text) : 0;
+    if (written && written <= most) memcpy(data, text, written);
+    free(text);
+    json_decref(root);
+    return written <= most ? written : 0;
+}
+
+/* One of the texts; the new size of all, or 0. */
+static size_t mutate_json_part(uint8_t *data, size_t size, size_t most) {
+    uint32_t parts = 1;
+    for (size_t i = 0; i < size; i++) parts += data[i] == 0;
+    size_t start = 0;
+    for (uint32_t skip = mutation_draw(parts); skip > 0; skip--)
+        start = (size_t)((uint8_t *)memchr(data + start, 0, size - start) - data) + 1;
+    const uint8_t *end = memchr(data + start, 0, size - start);
+    const size_t bytes = end ? (size_t)(end - (data + start)) : size - start;
+    const size_t tail = size - start - bytes;
+    uint8_t *rest = malloc(tail + 1);
+    if (!rest) return 0;
+    if (tail) memcpy(rest, data + start + bytes, tail);
+    const size_t fresh = mutate_json(data + start, bytes, most - start - tail);
+    if (fresh && tail) memcpy(data + start + fresh, rest, tail);
+    free(rest);
+    return fresh ? start + fresh + tail : 0;
+}
+
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
     mutation_state = seed;
-    if (mutation_draw(2)) return LLVMFuzzerMutate(data, size, most);
-    json_t *root = json_loadb((const char *)data, size, 0, NULL);
-    if (!root) return LLVMFuzzerMutate(data, size, most);
-    for (uint32_t i = mutation_draw(3) + 1; i > 0; i--) mutate_somewhere(root);
-    const size_t written = json_dumpb(root, (char *)data, most, JSON_COMPACT);
-    json_decref(root);
-    return written && written <= most ? written : size <= most ? size : most;
+    if (mutation_draw(2) || size > most) return LLVMFuzzerMutate(data, size, most);
+    const size_t written = mutate_json_part(data, size, most);
+    return written ? written : LLVMFuzzerMutate(data, size, most);
 }
 #endif

@@ -14,6 +14,11 @@ static sl_status by_zero(jinja_run *run) {
 static int64_t floor_divide(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
+/* Has the sign of b. */
+static int64_t floor_modulo(int64_t a, int64_t b) {
+    const int64_t rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 
 static sl_status integer_power(jinja_run *run, int64_t base, int64_t exponent, jinja_value *out) {
     int64_t result = 1;
@@ -54,7 +59,7 @@ static sl_status integers(jinja_run *run, jinja_op op, int64_t a, int64_t b, jin
         }
         over = a == INT64_MIN && b == -1;
         if (!over) result = floor_divide(a, b);
-        if (!over && op == JINJA_MODULO) result = a - result * b;
+        if (!over && op == JINJA_MODULO) result = floor_modulo(a, b);
     }
     if (over) return overflow(run);
     *out = sl_jinja_integer(result);
