@@ -72,9 +72,10 @@ try() {
     echo "done - $name, $kind: every ${step}th of $count, $most_live blocks remain without a fault"
 }
 
+# A reader is named, because without memory for io_uring threads read.
 for kind in malloc read; do
     try tokenize $kind tokenize -m models/fable "hello world"
-    try info $kind info models/fable --json -t 1 --device cpu
+    try info $kind info models/fable --json -t 1 --device cpu --reader threads
     try run $kind run -m models/fable -p "Count from 3 to 5." -n 4 --temp 0 -t 1 --device cpu --reader threads --budget 50%
     if [ -d "$golden/qwen3" ]; then
         try pack $kind pack "$golden/qwen3" "$folder/out/x.sluice" -t 1
