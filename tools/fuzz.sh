@@ -1,6 +1,7 @@
 #!/bin/bash
 # fuzz.sh SECONDS [REGEX] - Run each fuzzer of build-fuzz, from the seeds in tests/data/fuzz/NAME if
-# there are any.  What it learns stays in build-fuzz/corpus; a crash is kept in build-fuzz/crashes.
+# there are any, and from the cases of all ops where graphs are read as text.  What it learns stays
+# in build-fuzz/corpus; a crash is kept in build-fuzz/crashes.
 set -u
 seconds=$1 only=${2:-}
 found=0
@@ -10,6 +11,7 @@ for fuzzer in build-fuzz/fuzzers/*_fuzz; do
     found=1
     corpus=build-fuzz/corpus/$name seeds=tests/data/fuzz/$name
     mkdir -p "$corpus" build-fuzz/crashes
+    case $name in api_run_fuzz | compiler_parse_fuzz) python3 tools/make_graph_texts.py "$corpus" ;; esac
     echo "== $name, $seconds s"
     "$fuzzer" -max_total_time="$seconds" -max_len=16384 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
         -artifact_prefix="build-fuzz/crashes/$name-" "$corpus" $([ -d "$seeds" ] && echo "$seeds") \

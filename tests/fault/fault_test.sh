@@ -29,6 +29,7 @@ run() {
     rm -f "$folder/count"
     timeout -k 1 60 env FAULT_KIND="$kind" FAULT_AT="$at" FAULT_COUNT="$folder/count" \
         LD_PRELOAD="$faults" "$program" "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null || code=$?
+    sed -i '/"reader":/d' "$folder/stdout" # without memory for io_uring, threads read
 }
 complain() {
     failed=$((failed + 1))
