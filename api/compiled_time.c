@@ -121,8 +121,8 @@ static sl_status report_window(sl_compiled *c, sl_arena *memory, sl_profile_repo
     SL_TRY(fill_report(c, &profile, memory, out, err));
     if (!window->path) return SL_OK;
     const sl_read_log none = {0};
-    const sl_recording recording = {c->program, &window->trace, &none,
-                                    sl_device_describe(c->executor->device).threads};
+    const sl_recording recording = {
+        .program = c->program, .trace = &window->trace, .reads = &none, .name = "run"};
     return sl_write_trace(&recording, window->path, c->executor->allocator, err);
 }
 

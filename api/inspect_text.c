@@ -1,4 +1,5 @@
 /* inspect_text.c - Reports as text (sluice/inspect.h). */
+#include "api/inspect_options.h"
 #include "api/needs.h"
 #include "engine/inspect/page.h"
 #include "sluice/inspect.h"
@@ -82,7 +83,7 @@ static void print_times(FILE *to, const sl_inspect_report *r) {
                       (unsigned long long)r->reads);
 }
 
-static void print_rows(FILE *to, const char *what, const sl_inspect_row *rows, uint32_t count) {
+void sl_inspect_print_rows(FILE *to, const char *what, const sl_inspect_row *rows, uint32_t count) {
     if (count == 0) return;
     (void)fprintf(to, "\n%-44s %8s %12s %7s\n", what, "calls", "us", "share");
     for (uint32_t i = 0; i < count; i++)
@@ -140,22 +141,32 @@ static void print_waits(FILE *to, const sl_inspect_report *r) {
     }
 }
 
-sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text, sl_error *err) {
-    SL_NEED(report && out_text);
+sl_status sl_inspect_print_text(void (*print)(FILE *to, const void *what), const void *what,
+                                char **out_text, sl_error *err) {
     size_t bytes = 0;
     *out_text = NULL;
     FILE *to = open_memstream(out_text, &bytes);
     if (!to) return sl_no_memory(err, "a report", 0);
-    print_steps(to, report);
-    print_memory(to, report);
-    print_times(to, report);
-    print_rows(to, "op", report->ops, report->op_count);
-    print_rows(to, "label", report->labels, report->label_count);
-    print_fusions(to, report);
-    print_waits(to, report);
+    print(to, what);
     const bool written = !ferror(to);
     if (fclose(to) == 0 && written && *out_text) return SL_OK;
     sl_free(*out_text);
     *out_text = NULL;
     return sl_no_memory(err, "a report", bytes);
+}
+
+static void print_report(FILE *to, const void *what) {
+    const sl_inspect_report *report = what;
+    print_steps(to, report);
+    print_memory(to, report);
+    print_times(to, report);
+    sl_inspect_print_rows(to, "op", report->ops, report->op_count);
+    sl_inspect_print_rows(to, "label", report->labels, report->label_count);
+    print_fusions(to, report);
+    print_waits(to, report);
+}
+
+sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text, sl_error *err) {
+    SL_NEED(report && out_text);
+    return sl_inspect_print_text(print_report, report, out_text, err);
 }

@@ -3,6 +3,7 @@
 #include "api/needs.h"
 #include "base/clock.h"
 #include "base/structs.h"
+#include "engine/inspect/watch.h"
 #include "sluice/inspect.h"
 #include <string.h>
 
@@ -75,6 +76,7 @@ void sl_session_destroy(sl_session *session) {
     sl_error of_none;
     (void)pthread_mutex_lock(&session->model->lock);
     (void)sl_session_drain(session, &of_none);
+    sl_watcher_destroy(sl_watcher_of(session));
     sl_checkpoints_deinit(&session->checkpoints);
     session->model->slot_taken[session->slot] = false;
     if (session->model->waiting == session) session->model->waiting = NULL;

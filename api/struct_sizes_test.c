@@ -143,6 +143,26 @@ static void profiles(void **state) {
     }
 }
 
+static void session_profiles(void **state) {
+    (void)state;
+    sl_error err;
+    for (size_t size = 0; size <= sizeof(sl_session_profile); size += sizeof(void *)) {
+        static _Alignas(16) unsigned char room[sizeof(sl_session_profile)];
+        memset(room, MARK, sizeof room);
+        set_size(room, size);
+        sl_session_profile *profile = (sl_session_profile *)room;
+        const sl_status wanted = size < 2 * sizeof(void *) ? SL_INVALID : SL_OK;
+        assert_int_equal(sl_session_profile_start(at.session, NULL, &err), SL_OK);
+        assert_int_equal(sl_session_profile_stop(at.session, profile, &err), wanted);
+        assert_true(is_all(room + (size ? size : sizeof size),
+                           sizeof room - (size ? size : sizeof size), MARK));
+        if (wanted == SL_OK)
+            sl_session_profile_deinit(profile);
+        else
+            assert_int_equal(sl_session_profile_stop(at.session, NULL, &err), SL_OK);
+    }
+}
+
 /* ---- structs that are passed in ---- */
 
 static sl_status open_model(const void *given, sl_error *err) {
@@ -216,6 +236,11 @@ static sl_status inspect(const void *given, sl_error *err) {
     return status;
 }
 
+static sl_status record(const void *given, sl_error *err) {
+    const sl_status status = sl_session_profile_start(at.session, given, err);
+    return status == SL_OK ? sl_session_profile_stop(at.session, NULL, err) : status;
+}
+
 static sl_status compare(const void *given, sl_error *err) {
     sl_compare_report report = {.struct_size = sizeof report};
     return sl_compare(at.model, at.other, given, &report, err);
@@ -253,6 +278,7 @@ static const struct {
     {"sl_profile_options", sizeof(sl_profile_options), profile},
     {"sl_bucket_options", sizeof(sl_bucket_options), bucket},
     {"sl_inspect_options", sizeof(sl_inspect_options), inspect},
+    {"sl_session_profile_options", sizeof(sl_session_profile_options), record},
     {"sl_compare_options", sizeof(sl_compare_options), compare},
     {"sl_node_spec", sizeof(sl_node_spec), node},
     {"sl_custom_op", sizeof(sl_custom_op), custom},
@@ -326,6 +352,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_written_past_the_size),
         cmocka_unit_test(reports),
         cmocka_unit_test(profiles),
+        cmocka_unit_test(session_profiles),
         cmocka_unit_test(nothing_is_read_past_the_size),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

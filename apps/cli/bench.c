@@ -4,6 +4,7 @@
  * Several ways (numbers of threads, ways to compile) are measured in turn, so that what disturbs
  * one disturbs all.  Beside them stands what the machine allows, measured in the same run. */
 #include "apps/cli/bench.h"
+#include "apps/cli/profile.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,7 @@ enum {
     COMPARING_REPEATS = 11,
     DEFAULT_PREFILL = 512,
     DEFAULT_DECODE = 64,
-    COMPARED_WAYS = 4,
-    DECODE_PROFILES = 32,
-    PREFILL_PROFILES = 3
+    COMPARED_WAYS = 4
 };
 
 /* Any full-period generator works: the ids only have to be spread out and repeatable. */
@@ -214,24 +213,22 @@ bench_limits bench_limits_of(const bench_run *run, const bench_way *way, const b
 /* ---- Where time goes ---- */
 
 /* When compile options are compared, the report of the compiled program is enough. */
+static sl_status describe_program(bench_way *w, sl_error *err) {
+    const sl_inspect_options options = {.struct_size = sizeof options, .compile = w->compile};
+    w->program.struct_size = sizeof w->program;
+    return sl_inspect(w->model, &options, &w->program, err);
+}
+
+/* One more run, which is not measured. */
 static sl_status profile(const bench_run *run, bench_way *w, sl_error *err) {
-    const uint32_t chunk = chunk_of(w);
-    const size_t rows = w->prefill.tokens < chunk ? w->prefill.tokens : chunk;
-    sl_inspect_options options = {.struct_size = sizeof options, .compile = w->compile};
-    sl_status status = SL_OK;
-    w->prefill_profile.struct_size = sizeof w->prefill_profile;
-    w->decode_profile.struct_size = sizeof w->decode_profile;
-    if (rows > 1 && !run->compares) {
-        options.tokens = (uint32_t)rows;
-        options.runs = PREFILL_PROFILES;
-        status = sl_inspect(w->model, &options, &w->prefill_profile, err);
-    }
-    if (status != SL_OK || (w->decode.tokens == 0 && !run->compares)) return status;
-    options.tokens = 1;
-    options.runs = run->compares ? 0 : DECODE_PROFILES;
-    if (w->decode.tokens)
-        options.depth = (uint32_t)(run->has_depth ? run->depth : w->prefill.tokens);
-    return sl_inspect(w->model, &options, &w->decode_profile, err);
+    const bench_way measured = *w;
+    sl_session_profile found = {.struct_size = sizeof found};
+    sl_status status = cli_profile_start(&w->options, w->session, err);
+    if (status == SL_OK) status = run_once(run, w, 0, err);
+    if (status == SL_OK) status = sl_session_profile_stop(w->session, &found, err);
+    *w = measured;
+    w->profile = found;
+    return status;
 }
 
 /* ---- The whole ---- */
@@ -282,9 +279,12 @@ static int measure(const cli_options *options, bench_run *run) {
     if (status == SL_OK) status = run_all(run, &err);
     /* Measured again, because a disturbance of the first time may be gone. */
     if (status == SL_OK && run->ways[0].decode.repeats > 1) status = measure_floors(run, &err);
-    if (options->profile || run->compares) cli_progress_stage("profiling");
-    for (int i = 0; i < run->count && status == SL_OK && (options->profile || run->compares); i++)
-        status = profile(run, &run->ways[i], &err);
+    const bool profiles = cli_profile_is_wanted(options);
+    if (profiles) cli_progress_stage("profiling");
+    for (int i = 0; i < run->count && status == SL_OK; i++) {
+        if (run->compares) status = describe_program(&run->ways[i], &err);
+        if (status == SL_OK && profiles) status = profile(run, &run->ways[i], &err);
+    }
     cli_progress_end();
     if (status != SL_OK) return cli_fail(&err);
     return options->json       ? bench_print_json(run)
@@ -325,8 +325,8 @@ static int measure_ways(const cli_options *options, bench_run *run) {
         result = measure(options, run);
     }
     for (int i = 0; i < run->count; i++) {
-        sl_inspect_report_deinit(&run->ways[i].prefill_profile);
-        sl_inspect_report_deinit(&run->ways[i].decode_profile);
+        sl_inspect_report_deinit(&run->ways[i].program);
+        sl_session_profile_deinit(&run->ways[i].profile);
         sl_session_destroy(run->ways[i].session);
         sl_model_close(run->ways[i].model);
     }
@@ -392,6 +392,12 @@ static int check_and_measure(const cli_options *options, bench_run *run) {
         return cli_misuse(CLI_bench, "--compare with --threads %s: give only one number of threads",
                           options->thread_list);
     if (run->compares) run->count = COMPARED_WAYS;
+    if (options->trace && run->count > 1)
+        return cli_misuse(CLI_bench,
+                          "--trace of %d ways: give only one number of threads, and no "
+                          "--compare",
+                          run->count);
+    if (cli_profile_check(CLI_bench, options) != CLI_OK) return CLI_USAGE;
     prepare_ways(options, repeats, run);
     const size_t prefill = run->ways[0].prefill.tokens, decode = run->ways[0].decode.tokens;
     if (prefill + decode == 0 || prefill + decode + run->depth >= UINT32_MAX)

@@ -26,7 +26,8 @@ typedef struct {
     const sl_token *ids;
     bench_phase prefill, decode;
     double read_rate, f32_rate, int8_rate; /* what this many threads could do, per second */
-    sl_inspect_report decode_profile, prefill_profile; /* runs 0: not profiled */
+    sl_inspect_report program;             /* that of decode, if ways to compile are compared */
+    sl_session_profile profile;            /* memory NULL: not profiled */
 } bench_way;
 
 typedef struct {
@@ -61,7 +62,7 @@ double bench_bytes_per_token(const bench_phase *phase);
 
 double bench_share_of(const bench_phase *p, double allowed); /* best speed, 0 to 1 */
 /* Microseconds of all threads, per token. */
-double bench_op_cost(const sl_inspect_report *report, const sl_inspect_row *row);
+double bench_row_cost(const sl_session_phase *phase, const sl_inspect_row *row);
 
 /* bench_report.c, bench_json.c, bench_table.c */
 int bench_print(const bench_run *run);

@@ -1,5 +1,6 @@
 /* bench_json.c - The measurements as JSON. */
 #include "apps/cli/bench.h"
+#include "apps/cli/profile.h"
 #include <string.h>
 
 static json_t *rates_json(const double best_rates[2], const double medians[2]) {
@@ -41,17 +42,6 @@ static json_t *token_json(const bench_run *run) {
         (json_int_t)c->operations_per_position, "int8_activations", c->int8_activations);
 }
 
-static json_t *ops_json(const sl_inspect_report *r) {
-    json_t *array = json_array();
-    for (uint32_t i = 0; i < r->op_count; i++)
-        (void)json_array_append_new(
-            array, json_pack("{s:s, s:I, s:f, s:f}", "op", r->ops[i].name, "calls",
-                             (json_int_t)r->ops[i].calls, "microseconds_per_token",
-                             bench_op_cost(r, &r->ops[i]), "share", r->ops[i].share));
-    return json_pack("{s:i, s:f, s:o}", "tokens", (int)r->tokens, "busy_share", r->busy_share,
-                     "ops", array);
-}
-
 static json_t *phase_json(const bench_run *run, const bench_way *w, const bench_phase *p) {
     if (p->tokens == 0) return json_null();
     json_t *json = json_pack("{s:I, s:f, s:f, s:I, s:I, s:I, s:f}", "tokens", (json_int_t)p->tokens,
@@ -78,8 +68,10 @@ static json_t *phase_json(const bench_run *run, const bench_way *w, const bench_
                                       json_real(bench_share_of(p, limits.disk)));
         }
     }
-    const sl_inspect_report *r = p == &w->decode ? &w->decode_profile : &w->prefill_profile;
-    if (r->runs) (void)json_object_set_new(json, "profile", ops_json(r));
+    const sl_session_profile *profile = &w->profile;
+    if (profile->memory && w->options.profile)
+        cli_json_set(json, "profile",
+                     cli_phase_json(p == &w->decode ? profile->decode : profile->prefill));
     return json;
 }
 

@@ -142,51 +142,65 @@ static void print_split(const bench_way *w) {
                  s.prefill_seconds * 1e3, s.decode_seconds * 1e3, s.stall_seconds * 1e3);
 }
 
-static const sl_inspect_row *find_op(const sl_inspect_report *r, const char *name) {
-    for (uint32_t i = 0; i < r->op_count; i++)
-        if (strcmp(r->ops[i].name, name) == 0) return &r->ops[i];
+/* Microseconds of all threads, per token. */
+double bench_row_cost(const sl_session_phase *p, const sl_inspect_row *row) {
+    return row->seconds * 1e6 / (double)p->tokens;
+}
+
+/* Rows of both phases: ops, or labels. */
+typedef struct {
+    const sl_session_phase *phase;
+    const sl_inspect_row *rows;
+    uint32_t count;
+} column;
+
+static const sl_inspect_row *find_row(const column *c, const char *name) {
+    for (uint32_t i = 0; i < c->count; i++)
+        if (strcmp(c->rows[i].name, name) == 0) return &c->rows[i];
     return NULL;
 }
 
-/* Microseconds of all threads, per token. */
-double bench_op_cost(const sl_inspect_report *r, const sl_inspect_row *row) {
-    return row->seconds * 1e6 / ((double)r->runs * r->tokens);
-}
-
-static void print_cell(const sl_inspect_report *r, const sl_inspect_row *row) {
-    if (!r->runs) return;
+static void print_cell(const column *c, const sl_inspect_row *row) {
+    if (!c->phase->passes) return;
     if (row)
-        (void)printf(" %13.1f %9.1f %%", bench_op_cost(r, row), 100 * row->share);
+        (void)printf(" %13.1f %9.1f %%", bench_row_cost(c->phase, row), 100 * row->share);
     else
         (void)printf(" %13s %11s", "", "");
 }
 
+/* The rows of decode, then those that only prefill has. */
+static void print_rows(const char *what, int width, const column *decode, const column *prefill) {
+    (void)printf("\n%-*s", width, what);
+    if (decode->phase->passes) (void)printf(" %13s %11s", "decode", "share");
+    if (prefill->phase->passes) (void)printf(" %13s %11s", "prefill", "share");
+    (void)printf("\n");
+    for (uint32_t i = 0; i < decode->count; i++) {
+        (void)printf("  %-*s", width - 2, decode->rows[i].name);
+        print_cell(decode, &decode->rows[i]);
+        print_cell(prefill, find_row(prefill, decode->rows[i].name));
+        (void)printf("\n");
+    }
+    for (uint32_t i = 0; i < prefill->count; i++) {
+        if (find_row(decode, prefill->rows[i].name)) continue;
+        (void)printf("  %-*s", width - 2, prefill->rows[i].name);
+        print_cell(decode, NULL);
+        print_cell(prefill, &prefill->rows[i]);
+        (void)printf("\n");
+    }
+}
+
 static void print_profile(const bench_way *w) {
-    const sl_inspect_report *d = &w->decode_profile, *p = &w->prefill_profile;
-    if (!d->runs && !p->runs) return;
-    (void)printf("\n%-20s", "op, us per token");
-    if (d->runs) (void)printf(" %13s %11s", "decode", "share");
-    if (p->runs) (void)printf(" %13s %11s", "prefill", "share");
-    (void)printf("   threads: %u", d->runs ? d->threads : p->threads);
-    if (p->runs) (void)printf(", prefill chunk: %u", p->tokens);
-    (void)printf("\n");
-    for (uint32_t i = 0; i < d->op_count; i++) {
-        (void)printf("  %-18s", d->ops[i].name);
-        print_cell(d, &d->ops[i]);
-        print_cell(p, find_op(p, d->ops[i].name));
-        (void)printf("\n");
-    }
-    for (uint32_t i = 0; i < p->op_count; i++) {
-        if (find_op(d, p->ops[i].name)) continue;
-        (void)printf("  %-18s", p->ops[i].name);
-        print_cell(d, NULL);
-        print_cell(p, &p->ops[i]);
-        (void)printf("\n");
-    }
+    enum { OP_WIDTH = 20, LABEL_WIDTH = 56 };
+    if (!w->profile.memory || !w->options.profile) return;
+    const sl_session_phase *d = w->profile.decode, *p = w->profile.prefill;
+    const column ops[2] = {{d, d->ops, d->op_count}, {p, p->ops, p->op_count}};
+    const column labels[2] = {{d, d->labels, d->label_count}, {p, p->labels, p->label_count}};
+    print_rows("op, us per token", OP_WIDTH, &ops[0], &ops[1]);
     (void)printf("  %-18s", "threads busy");
-    if (d->runs) (void)printf(" %13s %9.1f %%", "", 100 * d->busy_share);
-    if (p->runs) (void)printf(" %13s %9.1f %%", "", 100 * p->busy_share);
-    (void)printf("\n");
+    if (d->passes) (void)printf(" %13s %9.1f %%", "", 100 * d->busy_share);
+    if (p->passes) (void)printf(" %13s %9.1f %%", "", 100 * p->busy_share);
+    (void)printf("   threads: %u\n", cli_model_info(w->model).threads);
+    print_rows("label, us per token", LABEL_WIDTH, &labels[0], &labels[1]);
 }
 
 /* One line for each set of compile options. */
@@ -195,7 +209,7 @@ static void print_comparison(const bench_run *run) {
                  "prefill best", "median", "decode best", "median");
     for (int i = 0; i < run->count; i++) {
         const bench_way *w = &run->ways[i];
-        const sl_inspect_report *r = &w->decode_profile;
+        const sl_inspect_report *r = &w->program;
         (void)printf("%-26.*s %6u %6u %8u %12.1f %9.1f %12.1f %9.1f\n",
                      w->compile[0] ? (int)strlen(w->compile) - 1 : 8,
                      w->compile[0] ? w->compile : "default", r->steps, r->fused, r->barriers,

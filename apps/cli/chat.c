@@ -2,6 +2,7 @@
  */
 #include "apps/cli/conversation.h"
 #include "apps/cli/line.h"
+#include "apps/cli/profile.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,6 +161,7 @@ int cli_run_chat(const cli_options *options) {
     int result = CLI_FAILED;
     if (options->system && options->system_file)
         return cli_misuse(CLI_chat, "--system and --system-file: give only one of them");
+    if (cli_profile_check(CLI_chat, options) != CLI_OK) return CLI_USAGE;
     if (cli_conversation_open(options, &talk)) {
         if (sl_model_has_chat_template(talk.model)) {
             cli_conversation_catch_interrupts(&talk);
@@ -167,6 +169,8 @@ int cli_run_chat(const cli_options *options) {
             if (interactive) greet();
             result = converse(interactive);
             if (options->stats) cli_conversation_print_stats(&talk);
+            if (cli_profile_is_wanted(options) && !cli_profile_print(options, talk.session))
+                result = CLI_FAILED;
             cli_lines_end();
         } else {
             (void)cli_fail_text("the model has no chat template; sluice run continues plain text");

@@ -27,6 +27,9 @@ typedef struct {
     double share;   /* of all experts */
 } cli_size;
 typedef struct {
+    uint32_t first, end;
+} cli_range;
+typedef struct {
     const char *items[CLI_MOST_LIST];
     int count;
 } cli_list;

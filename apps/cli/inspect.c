@@ -5,7 +5,7 @@
 
 enum { PROFILE_RUNS = 16 };
 
-static json_t *rows_json(const sl_inspect_row *rows, uint32_t count) {
+json_t *cli_rows_json(const sl_inspect_row *rows, uint32_t count) {
     json_t *array = json_array();
     for (uint32_t i = 0; i < count; i++)
         cli_json_append(array, json_pack("{s:o, s:I, s:f, s:f}", "name",
@@ -99,8 +99,8 @@ static json_t *to_json(const sl_inspect_report *r) {
     NUMBER(reads);
 #undef NUMBER
 #undef REAL
-    cli_json_set(object, "ops", rows_json(r->ops, r->op_count));
-    cli_json_set(object, "labels", rows_json(r->labels, r->label_count));
+    cli_json_set(object, "ops", cli_rows_json(r->ops, r->op_count));
+    cli_json_set(object, "labels", cli_rows_json(r->labels, r->label_count));
     return object;
 }
 

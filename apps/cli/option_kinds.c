@@ -4,6 +4,7 @@
  *   u32     a whole number           seed   a whole number of 63 bits, or -1 for a random one
  *   real    a number from 0          share  a number from 0 to 1
  *   size    bytes with a unit, or a share in percent
+ *   range   two whole numbers A:B, what begins at A and ends before B
  *   word    one of the words in the value's name, "a|b|c"
  *   list    anything, several times  device a device of the library */
 #include "apps/cli/options.h"
@@ -48,6 +49,25 @@ bool cli_parse_u32(const char *text, const char *value, void *out) {
     if (!read_whole(text, UINT32_MAX, &number)) return false;
     *(cli_u32 *)out = (cli_u32)number;
     return true;
+}
+
+bool cli_parse_range(const char *text, const char *value, void *out) {
+    char first[16];
+    uint64_t begin, end;
+    const char *colon = strchr(text, ':');
+    UNUSED(value);
+    if (!colon || (size_t)(colon - text) >= sizeof first) return false;
+    memcpy(first, text, (size_t)(colon - text));
+    first[colon - text] = '\0';
+    if (!read_whole(first, UINT32_MAX, &begin) || !read_whole(colon + 1, UINT32_MAX, &end))
+        return false;
+    *(cli_range *)out = (cli_range){(uint32_t)begin, (uint32_t)end};
+    return begin < end;
+}
+
+const char *cli_expected_range(const char *value) {
+    UNUSED(value);
+    return "two whole numbers A:B, of which B is larger";
 }
 
 const char *cli_expected_u32(const char *value) {

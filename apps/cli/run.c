@@ -1,5 +1,6 @@
 /* run.c - Answer one prompt. */
 #include "apps/cli/conversation.h"
+#include "apps/cli/profile.h"
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static int check(const cli_options *options) {
                           "--raw uses no chat template, which --think and --template-arg need");
     if (options->system && options->system_file)
         return cli_misuse(CLI_run, "--system and --system-file: give only one of them");
-    return CLI_OK;
+    return cli_profile_check(CLI_run, options);
 }
 
 static const char *ending_name(cli_ending ending) {
@@ -75,18 +76,24 @@ static json_t *growing_json(const cli_growing *text) {
     return cli_json_text(text->text ? text->text : "", text->bytes);
 }
 
-static void print_answer_json(const cli_conversation *c, const char *prompt,
+/* False after a message. */
+static bool print_answer_json(const cli_conversation *c, const char *prompt,
                               const cli_answer *answer) {
+    json_t *profile = NULL;
+    if (c->options->profile && !(profile = cli_profile_json(c->session))) return false;
+    if (c->options->trace && !profile && !cli_profile_print(c->options, c->session)) return false;
     const cli_report report = cli_conversation_report(c);
     json_t *tokens = json_array(), *sampling = cli_sampling_json(&c->sampling);
     for (size_t i = 0; i < answer->token_count; i++)
         cli_json_append(tokens, json_integer(answer->tokens[i]));
     cli_json_set(sampling, "seed", json_integer((json_int_t)c->sampling.seed));
-    (void)cli_print_json(json_pack(
+    json_t *json = json_pack(
         "{s:o, s:o, s:o, s:o, s:I, s:s, s:o, s:o}", "prompt", cli_json_text(prompt, strlen(prompt)),
         "thinking", growing_json(&answer->thought), "answer", growing_json(&answer->said), "tokens",
         tokens, "prompt_tokens", (json_int_t)answer->prompt_tokens, "ended",
-        ending_name(answer->ending), "sampling", sampling, "stats", cli_stats_json(&report)));
+        ending_name(answer->ending), "sampling", sampling, "stats", cli_stats_json(&report));
+    if (profile) cli_json_set(json, "profile", profile);
+    return cli_print_json(json) == CLI_OK;
 }
 
 static int answer_prompt(cli_conversation *c, const char *prompt) {
@@ -101,13 +108,17 @@ static int answer_prompt(cli_conversation *c, const char *prompt) {
         cli_answer_free(&answer);
         return CLI_FAILED;
     }
+    bool good = true;
     if (c->options->json)
-        print_answer_json(c, prompt, &answer);
+        good = print_answer_json(c, prompt, &answer);
     else if (cli_is_terminal(stdout) || answer.token_count == 0 || !answer.newline)
         (void)putchar('\n');
     cli_answer_note(&answer, "-c N makes it larger");
     if (c->options->stats) cli_conversation_print_stats(c);
+    if (!c->options->json && cli_profile_is_wanted(c->options))
+        good = cli_profile_print(c->options, c->session);
     cli_answer_free(&answer);
+    if (!good) return CLI_FAILED;
     return answer.ending == CLI_STOPPED && !ferror(stdout) ? CLI_INTERRUPTED : CLI_OK;
 }
 

@@ -307,8 +307,21 @@ static void begin_wait(sl_expert_store *store) {
     if (store->waiters++ == 0) store->wait_begin = sl_clock_seconds();
 }
 
+static void log_wait(sl_expert_store *store, double end) {
+    sl_read_log *log = store->log;
+    if (!log) return;
+    if (log->wait_count == log->wait_capacity)
+        log->wait_dropped++;
+    else
+        log->waits[log->wait_count++] =
+            (sl_wait_event){store->current.layer, store->wait_begin, end};
+}
+
 static void end_wait(sl_expert_store *store) {
-    if (--store->waiters == 0) store->stats.stall_seconds += sl_clock_seconds() - store->wait_begin;
+    if (--store->waiters > 0) return;
+    const double now = sl_clock_seconds();
+    store->stats.stall_seconds += now - store->wait_begin;
+    log_wait(store, now);
 }
 
 /* Waits for a read, for the thread that waits for reads, or for a release. */

@@ -25,11 +25,19 @@ typedef struct {
     double submit, complete; /* seconds on sl_clock_seconds */
 } sl_read_event;
 
+/* A time in which at least one worker could only wait for experts of a layer. */
+typedef struct {
+    uint32_t layer;
+    double begin, end; /* seconds on sl_clock_seconds */
+} sl_wait_event;
+
 /* Filled by the store, allocated by the caller.  When it is full, further events are dropped and
  * counted. */
 typedef struct {
     sl_read_event *events;
     uint32_t capacity, count, dropped;
+    sl_wait_event *waits;
+    uint32_t wait_capacity, wait_count, wait_dropped;
 } sl_read_log;
 
 typedef struct sl_expert_store sl_expert_store;
@@ -50,7 +58,7 @@ SL_CHECKED sl_status sl_expert_store_create(const sl_expert_table *table, sl_rea
 void sl_expert_store_destroy(sl_expert_store *store); /* waits for reads in flight */
 sl_expert_source *sl_expert_store_source(sl_expert_store *store);
 sl_expert_stats sl_expert_store_stats(const sl_expert_store *store);
-/* Records every read that completes from now on; NULL stops recording.  The log is borrowed and may
- * be read after that. */
+/* Records every read that completes and every wait that ends from now on; NULL stops recording. The
+ * log is borrowed and may be read after that. */
 void sl_expert_store_attach(sl_expert_store *store, sl_read_log *log);
 #endif

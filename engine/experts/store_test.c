@@ -741,7 +741,8 @@ static void test_log_of_reads(void **unused) {
     (void)unused;
     world *w = make_world((sl_simulated_options){.seed = 11}, true);
     sl_read_event events[6];
-    sl_read_log log = {.events = events, .capacity = 6};
+    sl_wait_event waits[64];
+    sl_read_log log = {.events = events, .capacity = 6, .waits = waits, .wait_capacity = 64};
     open_store(w, 0);
     sl_expert_store_attach(w->store, &log);
     static const int32_t first[] = {1, 5, 9, 23}, second[] = {5, 7, 8, 9, 10};
@@ -760,10 +761,12 @@ static void test_log_of_reads(void **unused) {
     assert_int_equal(run_workers(w, 2).taken, 5);
     assert_int_equal(log.count, 6);
     assert_int_equal(log.dropped, 1);
+    double left = sl_expert_store_stats(w->store).stall_seconds;
+    for (uint32_t i = 0; i < log.wait_count; i++) left -= waits[i].end - waits[i].begin;
+    assert_true(log.wait_count > 0 && waits[0].layer == 2 && left > -1e-6 && left < 1e-6);
     sl_expert_store_attach(w->store, NULL);
     assert_int_equal(request(w, 1, first, 4, NULL), SL_OK);
-    assert_int_equal(run_workers(w, 1).taken, 4);
-    assert_int_equal(log.dropped, 1);
+    assert_true(run_workers(w, 1).taken == 4 && log.dropped == 1);
     free_world(w);
 }
 

@@ -14,6 +14,10 @@ sl_status sl_page_close(sl_page *page) {
     return page->status;
 }
 
+void sl_page_abandon(sl_page *page) {
+    sl_file_writer_close(&page->file);
+}
+
 static void append(sl_page *page, const char *text, size_t bytes) {
     if (page->status == SL_OK)
         page->status = sl_file_writer_append(&page->file, text, bytes, page->err);

@@ -13,6 +13,8 @@ typedef struct {
 void sl_page_open(sl_page *page, const char *path, const sl_allocator *allocator, sl_error *err);
 /* Gives the file its name if all went well. */
 SL_CHECKED sl_status sl_page_close(sl_page *page);
+/* Writes no file. */
+void sl_page_abandon(sl_page *page);
 /* At most 1023 bytes at a time. */
 void sl_page_print(sl_page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* In quotes, as JSON and Graphviz want it. */

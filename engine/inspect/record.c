@@ -19,9 +19,11 @@ typedef struct {
 static sl_status make_room(recorder *r, sl_error *err) {
     SL_TRY(sl_trace_create(r->what->program, r->runs, &r->arena, &r->trace, err));
     r->reads.capacity = r->what->store ? MOST_READS : 0;
+    r->reads.wait_capacity = r->reads.capacity;
     r->reads.events = SL_ARENA_NEW_ARRAY(&r->arena, sl_read_event, r->reads.capacity + 1);
+    r->reads.waits = SL_ARENA_NEW_ARRAY(&r->arena, sl_wait_event, r->reads.wait_capacity + 1);
     r->seconds = SL_ARENA_NEW_ARRAY(&r->arena, double, r->runs);
-    if (r->reads.events && r->seconds) return SL_OK;
+    if (r->reads.events && r->reads.waits && r->seconds) return SL_OK;
     return sl_no_memory(err, "a trace", MOST_READS * sizeof *r->reads.events);
 }
 
@@ -92,7 +94,8 @@ static sl_status record(recorder *r, const char *trace_path, sl_inspect_report *
     SL_TRY(run_all(r, err));
     SL_TRY(describe(r, report, err));
     if (!trace_path) return SL_OK;
-    const sl_recording recording = {r->what->program, &r->trace, &r->reads, report->threads};
+    const sl_recording recording = {
+        .program = r->what->program, .trace = &r->trace, .reads = &r->reads, .name = "run"};
     return sl_write_trace(&recording, trace_path, r->arena.allocator, err);
 }
 

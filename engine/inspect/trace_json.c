@@ -4,23 +4,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Processes and threads of the trace: the viewer shows one track for each. */
-/* Viewers take a track of number 0 for the idle thread, and equal numbers for one thread. */
+/* Processes and threads of the trace: the viewer shows one track for each.  Viewers take a track of
+ * number 0 for the idle thread, and equal numbers for one thread. */
 enum {
     COMPUTE = 1,
     DISK = 2,
     LEVELS_TRACK = 1,
     FIRST_MEMBER_TRACK = 2,
+    WAITS_TRACK = 9999,
     FIRST_LANE_TRACK = 10000,
     MAX_LANES = 64
 };
 
-typedef struct {
+struct sl_trace_file {
+    sl_arena arena;
     sl_page page;
-    const sl_recording *recording;
-    double zero;  /* the earliest time */
+    sl_error err; /* the first failure of the page */
+    double zero;  /* the time of the beginning */
     bool has_any; /* an event has been written: a comma comes first */
-} drawing;
+    bool waits;   /* there was one */
+    uint32_t members, lanes;
+    double free_from[MAX_LANES];
+};
+typedef sl_trace_file drawing;
 
 typedef struct {
     double begin, end;
@@ -71,15 +77,16 @@ static void draw_slice(drawing *d, int process, uint32_t track, span when) {
                   process, track, begin / 1000, begin % 1000, length / 1000, length % 1000);
 }
 
-static void draw_steps(drawing *d) {
-    const sl_trace *trace = d->recording->trace;
-    for (uint32_t i = 0; i < trace->count; i++) {
-        const sl_trace_event *e = &trace->events[i];
-        const sl_step *step = &d->recording->program->steps[e->step];
+static void draw_steps(drawing *d, const sl_recording *r) {
+    for (uint32_t i = 0; i < r->trace->count; i++) {
+        const sl_trace_event *e = &r->trace->events[i];
+        const sl_step *step = &r->program->steps[e->step];
+        if (e->member >= d->members) d->members = e->member + 1;
         draw_slice(d, COMPUTE, FIRST_MEMBER_TRACK + e->member, (span){e->begin, e->end});
         sl_page_quote(&d->page, step->label);
         sl_page_print(&d->page, ",\"cat\":\"%s\",\"args\":{\"step\":%u,\"level\":%u,\"run\":%u}}",
-                      sl_op_info_of(step->op)->name, e->step, step->level, e->run);
+                      sl_op_info_of(step->op)->name, e->step, step->level,
+                      r->first_number + e->run);
     }
 }
 
@@ -94,9 +101,9 @@ static void widen(span *s, const sl_trace_event *e) {
 }
 
 /* The levels of one run lie inside the run's own slice.  levels: room for all of them. */
-static void draw_run(drawing *d, uint32_t run, span *levels) {
-    const sl_program *program = d->recording->program;
-    const sl_trace *trace = d->recording->trace;
+static void draw_run(drawing *d, const sl_recording *r, uint32_t run, span *levels) {
+    const sl_program *program = r->program;
+    const sl_trace *trace = r->trace;
     span whole = {0};
     for (uint32_t l = 0; l < program->level_count; l++) levels[l] = (span){0};
     for (uint32_t i = 0; i < trace->count; i++) {
@@ -104,17 +111,16 @@ static void draw_run(drawing *d, uint32_t run, span *levels) {
         widen(&whole, &trace->events[i]);
         widen(&levels[program->steps[trace->events[i].step].level], &trace->events[i]);
     }
-    draw_named(d, "run", run, whole);
+    draw_named(d, r->name, r->first_number + run, whole);
     for (uint32_t l = 0; l < program->level_count; l++)
         if (levels[l].end > 0) draw_named(d, "level", l, levels[l]);
 }
 
-static void draw_runs(drawing *d, span *levels) {
+static void draw_runs(drawing *d, const sl_recording *r, span *levels) {
     uint32_t runs = 0;
-    for (uint32_t i = 0; i < d->recording->trace->count; i++)
-        if (d->recording->trace->events[i].run >= runs)
-            runs = d->recording->trace->events[i].run + 1;
-    for (uint32_t run = 0; run < runs; run++) draw_run(d, run, levels);
+    for (uint32_t i = 0; i < r->trace->count; i++)
+        if (r->trace->events[i].run >= runs) runs = r->trace->events[i].run + 1;
+    for (uint32_t run = 0; run < runs; run++) draw_run(d, r, run, levels);
 }
 
 static int by_submit(const void *a, const void *b) {
@@ -124,62 +130,102 @@ static int by_submit(const void *a, const void *b) {
 
 /* Reads that overlap go to different lanes, each to the first that is free.  sorted: by submit. */
 static void draw_reads(drawing *d, const sl_read_event *sorted, uint32_t count) {
-    double free_from[MAX_LANES] = {0};
-    uint32_t lanes = 0;
     for (uint32_t i = 0; i < count; i++) {
         const sl_read_event *e = &sorted[i];
         uint32_t lane = 0;
-        while (lane < MAX_LANES - 1 && free_from[lane] > e->submit) lane++;
-        if (lane >= lanes) lanes = lane + 1;
-        free_from[lane] = e->complete;
+        while (lane < MAX_LANES - 1 && d->free_from[lane] > e->submit) lane++;
+        if (lane >= d->lanes) d->lanes = lane + 1;
+        d->free_from[lane] = e->complete;
         draw_slice(d, DISK, FIRST_LANE_TRACK + lane, (span){e->submit, e->complete});
         sl_page_print(&d->page,
                       "\"layer %u expert %u\",\"cat\":\"read\",\"args\":{\"bytes\":%llu}}",
                       e->layer, e->expert, (unsigned long long)e->bytes);
     }
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        char name[32];
-        (void)snprintf(name, sizeof name, "reads %u", lane);
-        name_track(d, DISK, FIRST_LANE_TRACK + lane, name);
+}
+
+static void draw_waits(drawing *d, const sl_read_log *log) {
+    for (uint32_t i = 0; i < log->wait_count; i++) {
+        draw_slice(d, COMPUTE, WAITS_TRACK, (span){log->waits[i].begin, log->waits[i].end});
+        sl_page_print(&d->page, "\"wait for experts of layer %u\",\"cat\":\"wait\"}",
+                      log->waits[i].layer);
     }
-    if (lanes) name_process(d, DISK, "disk");
+    d->waits |= log->wait_count > 0;
 }
 
 static void draw_tracks(drawing *d) {
+    char name[32];
     name_process(d, COMPUTE, "compute");
     name_track(d, COMPUTE, LEVELS_TRACK, "runs and levels");
-    for (uint32_t m = 0; m < d->recording->members; m++) {
-        char name[32];
+    if (d->waits) name_track(d, COMPUTE, WAITS_TRACK, "waits for experts");
+    for (uint32_t m = 0; m < d->members; m++) {
         (void)snprintf(name, sizeof name, "member %u", m);
         name_track(d, COMPUTE, FIRST_MEMBER_TRACK + m, name);
     }
+    for (uint32_t lane = 0; lane < d->lanes; lane++) {
+        (void)snprintf(name, sizeof name, "reads %u", lane);
+        name_track(d, DISK, FIRST_LANE_TRACK + lane, name);
+    }
+    if (d->lanes) name_process(d, DISK, "disk");
 }
 
-static sl_status draw(const sl_recording *recording, const char *path, sl_arena *arena,
-                      sl_error *err) {
-    span *levels = SL_ARENA_NEW_ARRAY(arena, span, recording->program->level_count + 1);
-    sl_read_event *reads = SL_ARENA_NEW_ARRAY(arena, sl_read_event, recording->reads->count + 1);
-    if (!levels || !reads)
-        return sl_no_memory(err, "a trace", recording->reads->count * sizeof *reads);
-    for (uint32_t i = 0; i < recording->reads->count; i++) reads[i] = recording->reads->events[i];
-    qsort(reads, recording->reads->count, sizeof *reads, by_submit);
+sl_status sl_trace_file_open(const char *path, double zero, const sl_allocator *allocator,
+                             sl_trace_file **out, sl_error *err) {
+    sl_arena arena;
+    sl_arena_init(&arena, allocator);
+    sl_trace_file *file = SL_ARENA_NEW(&arena, sl_trace_file);
+    if (!file) return sl_no_memory(err, "a trace", sizeof *file);
+    file->arena = arena;
+    file->zero = zero;
+    sl_page_open(&file->page, path, allocator, &file->err);
+    sl_page_print(&file->page, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    if (file->page.status != SL_OK) return sl_trace_file_close(file, true, err);
+    *out = file;
+    return SL_OK;
+}
 
-    drawing d = {.recording = recording, .zero = earliest(recording)};
-    sl_page_open(&d.page, path, arena->allocator, err);
-    sl_page_print(&d.page, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-    draw_tracks(&d);
-    draw_runs(&d, levels);
-    draw_steps(&d);
-    draw_reads(&d, reads, recording->reads->count);
-    sl_page_print(&d.page, "\n]}\n");
-    return sl_page_close(&d.page);
+void sl_trace_file_add(sl_trace_file *file, const sl_recording *recording) {
+    sl_arena arena;
+    if (file->page.status != SL_OK) return;
+    sl_arena_init(&arena, file->arena.allocator);
+    span *levels = SL_ARENA_NEW_ARRAY(&arena, span, recording->program->level_count + 1);
+    sl_read_event *reads = SL_ARENA_NEW_ARRAY(&arena, sl_read_event, recording->reads->count + 1);
+    if (levels && reads) {
+        for (uint32_t i = 0; i < recording->reads->count; i++)
+            reads[i] = recording->reads->events[i];
+        qsort(reads, recording->reads->count, sizeof *reads, by_submit);
+        if (recording->compile_end > 0) {
+            draw_slice(file, COMPUTE, LEVELS_TRACK,
+                       (span){recording->compile_begin, recording->compile_end});
+            sl_page_print(&file->page, "\"compile\",\"cat\":\"compile\"}");
+        }
+        draw_runs(file, recording, levels);
+        draw_steps(file, recording);
+        draw_waits(file, recording->reads);
+        draw_reads(file, reads, recording->reads->count);
+    } else
+        file->page.status =
+            sl_no_memory(&file->err, "a trace", recording->reads->count * sizeof *reads);
+    sl_arena_deinit(&arena);
+}
+
+sl_status sl_trace_file_close(sl_trace_file *file, bool keep, sl_error *err) {
+    sl_status status = SL_OK;
+    if (keep) {
+        draw_tracks(file);
+        sl_page_print(&file->page, "\n]}\n");
+        status = sl_page_close(&file->page);
+        if (status != SL_OK && err) *err = file->err;
+    } else
+        sl_page_abandon(&file->page);
+    sl_arena arena = file->arena; /* the file itself lives in it */
+    sl_arena_deinit(&arena);
+    return status;
 }
 
 sl_status sl_write_trace(const sl_recording *recording, const char *path,
                          const sl_allocator *allocator, sl_error *err) {
-    sl_arena arena;
-    sl_arena_init(&arena, allocator);
-    const sl_status status = draw(recording, path, &arena, err);
-    sl_arena_deinit(&arena);
-    return status;
+    sl_trace_file *file;
+    SL_TRY(sl_trace_file_open(path, earliest(recording), allocator, &file, err));
+    sl_trace_file_add(file, recording);
+    return sl_trace_file_close(file, true, err);
 }

@@ -342,9 +342,23 @@ static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable
                                ops->output(executable, SL_FORWARD_HIDDEN)};
 }
 
+static sl_status run_watched(const sl_forward *forward, const compiled_forward *pass,
+                             const sl_forward_watch *watch, double compile_seconds, sl_error *err) {
+    const sl_watched_forward watched = {.program = pass->program,
+                                        .executable = pass->executable,
+                                        .device = forward->options.device,
+                                        .rows = pass->rows,
+                                        .compile_seconds = compile_seconds};
+    watch->begin(watch->ctx, &watched);
+    const sl_status status = forward->options.device->ops->run(pass->executable, err);
+    watch->end(watch->ctx, &watched);
+    return status;
+}
+
 sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_forward_result *out,
                          sl_error *err) {
     compiled_forward *pass;
+    const double compiled_before = forward->stats.compile_seconds;
     SL_TRY(sl_forward_set_rows(forward, rows, err));
     SL_TRY(find_forward(forward, rows->count, rows->wanted, false, &pass, err));
     pass->last_use = ++forward->clock;
@@ -354,7 +368,11 @@ sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_fo
         return rows->wanted ? evaluator_result(forward, pass, out, err) : SL_OK;
     }
     const sl_device_ops *ops = forward->options.device->ops;
-    SL_TRY(ops->run(pass->executable, err));
+    if (rows->watch)
+        SL_TRY(run_watched(forward, pass, rows->watch,
+                           forward->stats.compile_seconds - compiled_before, err));
+    else
+        SL_TRY(ops->run(pass->executable, err));
     if (rows->wanted) *out = result_of(ops, pass->executable);
     return SL_OK;
 }

@@ -12,12 +12,28 @@
 
 enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8 };
 
+/* Is called before and after a forward pass of the rows that it is given with, with the model's
+ * lock held. */
+typedef struct {
+    const sl_program *program;
+    sl_executable *executable;
+    sl_device *device;
+    uint32_t rows;
+    double compile_seconds; /* which the pass took before it; 0: it was compiled already */
+} sl_watched_forward;
+typedef struct {
+    void (*begin)(void *ctx, const sl_watched_forward *pass);
+    void (*end)(void *ctx, const sl_watched_forward *pass);
+    void *ctx;
+} sl_forward_watch;
+
 typedef struct {
     uint32_t count, wanted;
     const int32_t *tokens, *slots, *positions; /* [count] */
     const int32_t *wanted_rows;                /* [wanted]; NULL when wanted is 0 or count */
     const double *sampling; /* [count][SL_CHOOSE_COLUMNS] sampling parameters of sl_forward_start
                                (core/choose.h) */
+    const sl_forward_watch *watch; /* of sl_forward_run on a device; NULL: none */
 } sl_forward_rows;
 
 typedef struct {

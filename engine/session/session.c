@@ -85,6 +85,7 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
         .slots = session->slots,
         .positions = session->positions,
         .wanted_rows = !wants_all && last && rows > 1 ? &final_row : NULL,
+        .watch = session->watch,
     };
     sl_forward_result result;
     sl_session_keep_logits(session->model, session);
@@ -215,7 +216,7 @@ static sl_status start_pipeline(sl_session *session, const sl_sampling *sampling
     SL_TRY(sl_session_choose(session, sampling, out, err));
     SL_TRY(sl_session_append(session, out, 1, err));
     session->has_logits = false;
-    if (!sl_forward_can_choose(model->forward))
+    if (session->watch || !sl_forward_can_choose(model->forward))
         return SL_OK; /* computed when the next is asked for */
     const sl_status status = start_step(session, session->length - 1, *out, sampling, err);
     if (status != SL_OK) {

@@ -30,6 +30,7 @@ struct sl_session {
     atomic_bool cancelled;
     sl_stats stats;
     sl_expert_stats experts_before; /* of the model, when the call in progress began */
+    const sl_forward_watch *watch;  /* of its passes, which do not run ahead then; NULL: none */
     sl_sampling ahead; /* how the next token is being chosen, where model->ahead is this session */
 };
 

@@ -129,6 +129,65 @@ SL_API SL_CHECKED sl_status sl_compiled_report(sl_compiled *compiled,
 SL_API SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
                                             sl_error *err);
 
+/* ---- The time of a conversation ----
+ *
+ * From sl_session_profile_start to sl_session_profile_stop, the forward passes of a session are
+ * recorded: prefill in chunks and decode token by token, as they are run for the caller.  Memory is
+ * that for the events of one pass; results of the session do not change.  While it is recorded, a
+ * GPU runs recorded passes step by step, and no pass is started ahead. */
+typedef struct {
+    size_t struct_size;
+    const char *labels; /* only steps whose labels match this pattern of the shell, "layer 3 *";
+                         * NULL: all */
+    uint64_t first_pass, passes; /* the passes to record, counted from 0 at the start; passes 0:
+                                  * all from first_pass on */
+    const char *trace_path;      /* Chrome trace to write (JSON); NULL: none */
+} sl_session_profile_options;
+
+typedef struct {
+    uint32_t layer;
+    double seconds, share;      /* of its steps, over all threads */
+    uint64_t reads, bytes_read; /* of its experts */
+    double read_seconds;        /* sum over reads, which overlap */
+    double wait_seconds;        /* in which a thread could only wait for its experts */
+} sl_inspect_layer;             /* closed */
+
+/* Passes of several tokens are prefill, of one token decode. */
+typedef struct {
+    uint64_t passes, tokens;
+    double seconds;             /* of the passes */
+    double compile_seconds;     /* before them, of their programs */
+    double step_seconds;        /* of their steps, over all threads */
+    double busy_share;          /* share of the passes in which threads were busy, 0 to 1 */
+    uint64_t reads, bytes_read; /* of experts */
+    double read_seconds, wait_seconds;
+    uint32_t op_count, label_count, layer_count;
+    const sl_inspect_row *ops, *labels; /* all of them, longest time first */
+    const sl_inspect_layer *layers;     /* in order */
+} sl_session_phase;                     /* closed */
+
+typedef struct {
+    size_t struct_size;      /* set by the caller */
+    void *memory;            /* of everything below; released with sl_session_profile_deinit */
+    uint64_t passes;         /* seen since the start, recorded or not */
+    uint64_t events_dropped; /* for lack of room */
+    const sl_session_phase *prefill, *decode;
+} sl_session_profile;
+
+/* Not supported on the device "ref".  options may be NULL.  A session is recorded once at a time.
+ */
+SL_API SL_CHECKED sl_status sl_session_profile_start(sl_session *session,
+                                                     const sl_session_profile_options *options,
+                                                     sl_error *err);
+/* Ends the recording, also if it fails; the trace is complete then.  out may be NULL: only the
+ * trace is wanted.  A session that is destroyed while it is recorded leaves no trace. */
+SL_API SL_CHECKED sl_status sl_session_profile_stop(sl_session *session, sl_session_profile *out,
+                                                    sl_error *err);
+SL_API void sl_session_profile_deinit(sl_session_profile *profile); /* NULL is fine */
+/* The profile as readable text.  *out_text is released with sl_free. */
+SL_API SL_CHECKED sl_status sl_session_profile_text(const sl_session_profile *profile,
+                                                    char **out_text, sl_error *err);
+
 /* Runs a forward pass on two devices and compares each step of the program, with the same inputs
  * for both. */
 typedef struct {

@@ -163,6 +163,17 @@ for r in b["runs"]:
         assert abs(sum(o["share"] for o in phase["profile"]["ops"]) - 1) < 0.02
     assert r["decode"]["expert_misses"] == 0 or r["decode"]["disk_share"] > 0
 PY
+    holds "bench --profile lists every label" prints '^  layer 1 experts moe_ffn ' \
+        bench -m "$1" -p 4 -n 2 -r 1 -t 1 --profile --trace "$folder/bench.json"
+    holds "bench --trace is of the real steps" python3 - "$folder/bench.json" <<'PY'
+import json, sys
+names = [e["name"] for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
+assert sum(n.startswith("prefill ") for n in names) == 1
+assert sum(n.startswith("decode ") for n in names) == 2
+assert "layer 1 experts moe_ffn" in names
+PY
+    holds "bench --trace of two ways" refuses 2 "--trace of 2 ways" \
+        bench -m "$1" -p 4 -n 2 -r 1 -t 1,2 --trace "$folder/bench.json"
     holds "bench of threads that are none" refuses 2 "--threads: expected .* got '1,x'" bench -m "$1" -t 1,x
     holds "bench deeper than the context" refuses 1 "context" bench -m "$1" --depth 100000000
     holds "bench --compare" prints '^no-fusion +[0-9]+' bench -m "$1" -p 4 -n 2 -r 1 --compare
