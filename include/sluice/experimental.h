@@ -37,6 +37,13 @@ typedef struct sl_custom_op {
      * device "cpu". */
     sl_status (*kernel)(void *ctx, const sl_custom_call *call, const void *const *inputs,
                         void *const *outputs, sl_error *err);
+    /* The kernel for CUDA: puts its work into a stream (a CUstream, which cudaStream_t is too) and
+     * returns without waiting.  What was put there before writes the inputs; what comes after reads
+     * the outputs.  The pointers are addresses in device memory, and the device's context is
+     * current.  NULL: the device "cuda" copies tensors to the host, calls `kernel`, and copies the
+     * results back. */
+    sl_status (*cuda_launch)(void *ctx, const sl_custom_call *call, const void *const *inputs,
+                             void *const *outputs, void *stream, sl_error *err);
 } sl_custom_op;
 /* A set of ops.  It must outlive the graphs that use it and the programs compiled from them. */
 typedef struct sl_custom_ops sl_custom_ops;

@@ -2,6 +2,7 @@
 #include "runtime/cuda/device.h"
 #include "base/sizes.h"
 #include "runtime/cuda/executable.h"
+#include "runtime/custom.h"
 #include <string.h>
 
 static const sl_cuda_device *cuda_of(const sl_gpu *gpu) {
@@ -115,6 +116,11 @@ static sl_status wait(const sl_gpu *gpu, sl_gpu_queue queue, sl_error *err) {
     return SL_OK;
 }
 
+static sl_status launch_custom(const sl_gpu *gpu, sl_gpu_queue queue, const sl_custom_args *args,
+                               const char *label, void *room, sl_error *err) {
+    return sl_custom_launch(args, label, room, stream_of(gpu, queue), err);
+}
+
 /* A fence is an event of CUDA. */
 static sl_cu_event event_of(sl_gpu_fence *fence) {
     return (sl_cu_event)(void *)fence;
@@ -158,6 +164,7 @@ const sl_gpu_calls sl_cuda_calls = {
     .copy_within = copy_within,
     .clear = clear,
     .wait = wait,
+    .launch_custom = launch_custom,
     .fence_create = fence_create,
     .fence_destroy = fence_destroy,
     .fence_record = fence_record,

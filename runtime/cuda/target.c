@@ -1,6 +1,7 @@
 /* target.c - The kernel of each op, and which steps the CUDA device supports. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/executable.h"
+#include "sluice/experimental.h"
 
 #define KERNEL(OP, WEIGHT, FN) sl_gpu_plan_fn sl_cuda_plan_##FN;
 #include "runtime/cuda/kernels.def"
@@ -10,11 +11,16 @@ static const sl_gpu_kernel kernels[] = {
 #define KERNEL(OP, WEIGHT, FN) {SL_OP_##OP, SL_DTYPE_##WEIGHT, #FN, sl_cuda_plan_##FN},
 #include "runtime/cuda/kernels.def"
 };
+static bool takes_custom(const sl_custom_attrs *attrs) {
+    return attrs->handler && attrs->handler->cuda_launch;
+}
+
 const sl_gpu_kernels sl_cuda_kernels = {.device = "cuda",
                                         .rows = kernels,
                                         .count = sizeof kernels / sizeof kernels[0],
                                         .multiprocessors = 16,
-                                        .shared_limit = 99 << 10};
+                                        .shared_limit = 99 << 10,
+                                        .takes_custom = takes_custom};
 
 static sl_status accepts(const sl_step *step, sl_error *err) {
     return sl_gpu_accepts(&sl_cuda_kernels, step, err);

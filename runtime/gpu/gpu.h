@@ -51,6 +51,10 @@ typedef struct {
                        sl_error *err);
     /* Waits for everything in the queue; an error of any of it is returned here. */
     sl_status (*wait)(const sl_gpu *gpu, sl_gpu_queue queue, sl_error *err);
+    /* Puts the work of a custom op into the queue, by the callback that it has for this kind of
+     * GPU. Called only where sl_gpu_takes_custom says so. */
+    sl_status (*launch_custom)(const sl_gpu *gpu, sl_gpu_queue queue, const sl_custom_args *args,
+                               const char *label, void *room, sl_error *err);
 
     sl_status (*fence_create)(const sl_gpu *gpu, bool timed, sl_gpu_fence **out, sl_error *err);
     void (*fence_destroy)(const sl_gpu *gpu, sl_gpu_fence *fence);

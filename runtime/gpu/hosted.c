@@ -1,5 +1,6 @@
 /* hosted.c - Steps that the host runs: branches and loops, whose bodies are programs on the device
- * with memory of their own, and custom ops, whose kernels use host memory. */
+ * with memory of their own, and custom ops, whose kernels use host memory unless they have a
+ * callback that puts work into a queue of the device. */
 #include "runtime/arguments.h"
 #include "runtime/custom.h"
 #include "runtime/gpu/executable.h"
@@ -135,6 +136,9 @@ static sl_status run_custom(sl_gpu_executable *exe, uint32_t s, sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
     const sl_gpu_step *task = &exe->steps[s];
     const sl_gpu_calls *calls = exe->gpu->calls;
+    if (!task->host_args)
+        return calls->launch_custom(exe->gpu, SL_GPU_WORK, task->args, step->label, task->host_room,
+                                    err);
     for (uint32_t i = 0; i < step->input_count; i++) {
         const sl_view *view = sl_argument(step, task->host_args, i);
         SL_TRY(calls->copy_out(exe->gpu, SL_GPU_WORK, view->data,
@@ -149,6 +153,14 @@ static sl_status run_custom(sl_gpu_executable *exe, uint32_t s, sl_error *err) {
                               view->data, sl_type_bytes(&view->type), err));
     }
     return SL_OK;
+}
+
+/* The device has all that a launch needs, but for the room of the call. */
+static sl_status make_launch_room(sl_gpu_executable *exe, const sl_step *step, sl_gpu_step *task,
+                                  sl_error *err) {
+    task->host_room =
+        sl_arena_alloc(&exe->arena, sl_custom_room_bytes(task->args) + 1, _Alignof(max_align_t));
+    return task->host_room ? SL_OK : sl_no_memory(err, step->label, step->operand_count);
 }
 
 static sl_status make_host_args(sl_gpu_executable *exe, const sl_step *step, sl_gpu_step *task,
@@ -179,7 +191,10 @@ sl_gpu_hosted_fn *sl_gpu_hosted(sl_op op) {
 sl_status sl_gpu_load_hosted(sl_gpu_executable *exe, uint32_t s, sl_error *err) {
     const sl_step *step = &exe->binding.program->steps[s];
     sl_gpu_step *task = &exe->steps[s];
-    if (step->op == SL_OP_custom) return make_host_args(exe, step, task, err);
+    if (step->op == SL_OP_custom)
+        return sl_gpu_takes_custom(exe->gpu->calls->kernels, step->attrs)
+                   ? make_launch_room(exe, step, task, err)
+                   : make_host_args(exe, step, task, err);
     task->bodies = SL_ARENA_NEW_ARRAY(&exe->arena, sl_gpu_executable *, step->body_count + 1);
     if (!task->bodies) return sl_no_memory(err, step->label, step->body_count);
     for (uint32_t b = 0; b < step->body_count; b++) {

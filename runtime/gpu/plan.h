@@ -50,7 +50,13 @@ struct sl_gpu_kernels {
     size_t count;
     /* Of the smallest device: a larger one can always use the same plan. */
     uint32_t multiprocessors, shared_limit;
+    /* Whether a custom op has a callback for this kind of GPU; others run on the host.
+     * NULL: none has. */
+    bool (*takes_custom)(const sl_custom_attrs *attrs);
 };
+
+/* target.c */
+bool sl_gpu_takes_custom(const sl_gpu_kernels *kernels, const sl_custom_attrs *attrs);
 
 /* ---- for plans: plan.c ---- */
 

@@ -16,6 +16,10 @@ const sl_gpu_kernel *sl_gpu_kernel_find(const sl_gpu_kernels *kernels, sl_op op,
     return NULL;
 }
 
+bool sl_gpu_takes_custom(const sl_gpu_kernels *kernels, const sl_custom_attrs *attrs) {
+    return kernels->takes_custom && kernels->takes_custom(attrs);
+}
+
 /* Harmonics are optional; other ops on empty tensors were folded (compiler/passes/fold.c). */
 static bool takes_empty(sl_op op) {
     return op == SL_OP_gaussian_splat_prepare || op == SL_OP_gaussian_splat_backward;
@@ -24,6 +28,7 @@ static bool takes_empty(sl_op op) {
 sl_status sl_gpu_find(const sl_gpu_kernels *kernels, const sl_step *step, const sl_gpu_kernel **out,
                       sl_error *err) {
     *out = NULL;
+    if (step->op == SL_OP_custom && sl_gpu_takes_custom(kernels, step->attrs)) return SL_OK;
     if (step->op == SL_OP_custom)
         return sl_custom_check(step->label, step->attrs, kernels->device, err);
     if (sl_gpu_hosted(step->op)) return SL_OK;
