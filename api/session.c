@@ -120,12 +120,12 @@ static void account(sl_session *session, size_t count, uint64_t recomputed_befor
     }
 }
 
-static sl_status extend(sl_session *session, const sl_token *tokens, size_t count, float *logits,
-                        float *hidden, sl_error *err) {
+static sl_status extend(sl_session *session, const sl_token *tokens, size_t count,
+                        sl_wanted_rows all, sl_error *err) {
     const double start = sl_clock_seconds();
     const size_t before = session->length;
     const uint64_t recomputed = session->stats.recomputed_tokens;
-    const sl_wanted_rows all = {logits, hidden, before};
+    all.from = before;
     begin_call(session);
     sl_status status = sl_session_drain(session, err);
     if (status == SL_OK) status = sl_session_append(session, tokens, count, err);
@@ -138,14 +138,30 @@ static sl_status extend(sl_session *session, const sl_token *tokens, size_t coun
 sl_status sl_session_extend(sl_session *session, const sl_token *tokens, size_t count,
                             sl_error *err) {
     SL_NEED(session && (tokens || !count));
-    return extend(session, tokens, count, NULL, NULL, err);
+    return extend(session, tokens, count, (sl_wanted_rows){0}, err);
 }
 
 sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens, size_t count,
                                 float *out_logits, float *out_hidden, sl_error *err) {
     SL_NEED(session && (tokens || !count));
     if (!out_logits) return sl_fail(err, SL_INVALID, "no room for the logits");
-    return extend(session, tokens, count, out_logits, out_hidden, err);
+    return extend(session, tokens, count,
+                  (sl_wanted_rows){.logits = out_logits, .hidden = out_hidden}, err);
+}
+
+sl_status sl_session_extend_layers(sl_session *session, const sl_token *tokens, size_t count,
+                                   const sl_layer_options *given, sl_error *err) {
+    SL_NEED(session && (tokens || !count) && given);
+    sl_layer_options options = {0};
+    SL_TRY(SL_STRUCT_TAKE(sl_layer_options, &options, given, err));
+    if (!options.layers) return sl_fail(err, SL_INVALID, "no callback for the values of layers");
+    if (options.hidden && !options.logits)
+        return sl_fail(err, SL_INVALID, "hidden states without room for the logits");
+    const sl_wanted_rows all = {.logits = options.logits,
+                                .hidden = options.hidden,
+                                .layers = options.layers,
+                                .layers_ctx = options.ctx};
+    return extend(session, tokens, count, all, err);
 }
 
 const float *sl_session_logits(const sl_session *session, size_t *out_count) {

@@ -241,6 +241,12 @@ static sl_status record(const void *given, sl_error *err) {
     return status == SL_OK ? sl_session_profile_stop(at.session, NULL, err) : status;
 }
 
+static sl_status extend_layers(const void *given, sl_error *err) {
+    static const sl_layer_options none = {.struct_size = sizeof none};
+    const sl_token token = 1;
+    return sl_session_extend_layers(at.session, &token, 1, given ? given : &none, err);
+}
+
 static sl_status compare(const void *given, sl_error *err) {
     sl_compare_report report = {.struct_size = sizeof report};
     return sl_compare(at.model, at.other, given, &report, err);
@@ -279,6 +285,7 @@ static const struct {
     {"sl_bucket_options", sizeof(sl_bucket_options), bucket},
     {"sl_inspect_options", sizeof(sl_inspect_options), inspect},
     {"sl_session_profile_options", sizeof(sl_session_profile_options), record},
+    {"sl_layer_options", sizeof(sl_layer_options), extend_layers},
     {"sl_compare_options", sizeof(sl_compare_options), compare},
     {"sl_node_spec", sizeof(sl_node_spec), node},
     {"sl_custom_op", sizeof(sl_custom_op), custom},

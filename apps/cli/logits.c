@@ -1,5 +1,6 @@
 /* logits.c - The logits after each of the given tokens, as a safetensors file. */
 #include "apps/cli/cli.h"
+#include "apps/cli/layers.h"
 #include "sluice/tensors.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +23,25 @@ static bool read_tokens(const cli_options *options, cli_tokens *out) {
 
 /* Runs all tokens through the session, chunk by chunk. */
 static sl_status compute(const sl_model *model, sl_session *session, const cli_options *options,
-                         const cli_tokens *tokens, const sl_tensor_item *results, sl_error *err) {
+                         const cli_tokens *tokens, const sl_tensor_item *results,
+                         cli_layers *layers, sl_error *err) {
     float *logits = (float *)results[0].data, *hidden = (float *)results[1].data;
+    layers->tokens = tokens->count;
     sl_status status = SL_OK;
     for (size_t at = 0; at < tokens->count && status == SL_OK;) {
         const size_t piece = cli_next_piece(model, options, tokens->count - at);
         (void)cli_progress(NULL, "logits", at, tokens->count);
-        status = sl_session_extend_all(
-            session, tokens->ids + at, piece, logits + at * (size_t)results[0].dims[1],
-            hidden ? hidden + at * (size_t)results[1].dims[1] : NULL, err);
+        const sl_layer_options wanted = {
+            .struct_size = sizeof wanted,
+            .layers = cli_layers_add,
+            .ctx = layers,
+            .logits = logits + at * (size_t)results[0].dims[1],
+            .hidden = hidden ? hidden + at * (size_t)results[1].dims[1] : NULL,
+        };
+        const sl_token *ids = tokens->ids + at;
+        status = options->layer_file ? sl_session_extend_layers(session, ids, piece, &wanted, err)
+                                     : sl_session_extend_all(session, ids, piece, wanted.logits,
+                                                             wanted.hidden, err);
         at += piece;
     }
     cli_progress_end();
@@ -47,6 +58,17 @@ static sl_tensor_item new_tensor(const char *name, size_t rows, uint32_t columns
                             .bytes = bytes};
 }
 
+/* What the options name: logits, with hidden states perhaps, and the values of layers. */
+static sl_status write_results(const cli_options *options, const sl_tensor_item results[2],
+                               const cli_layers *layers, sl_error *err) {
+    sl_status status = SL_OK;
+    if (options->output)
+        status = sl_tensors_write(options->output, results, options->hidden ? 2 : 1, err);
+    if (status == SL_OK && options->layer_file)
+        status = sl_tensors_write(options->layer_file, layers->items, layers->count, err);
+    return status;
+}
+
 static int write_logits(sl_model *model, const cli_options *options, const cli_tokens *tokens) {
     const sl_model_info info = cli_model_info(model);
     const sl_tensor_item results[2] = {
@@ -54,13 +76,14 @@ static int write_logits(sl_model *model, const cli_options *options, const cli_t
         new_tensor("hidden", tokens->count, info.hidden, options->hidden),
     };
     sl_session *session = NULL;
+    cli_layers layers = {0};
     sl_error err;
     int result = CLI_FAILED;
     if (!results[0].data || (options->hidden && !results[1].data))
         (void)cli_fail_text("no memory for the logits of %zu tokens", tokens->count);
     else if (cli_open_session(model, options, &session)) {
-        if (compute(model, session, options, tokens, results, &err) == SL_OK &&
-            sl_tensors_write(options->output, results, options->hidden ? 2 : 1, &err) == SL_OK)
+        if (compute(model, session, options, tokens, results, &layers, &err) == SL_OK &&
+            write_results(options, results, &layers, &err) == SL_OK)
             result = CLI_OK;
         else
             (void)cli_fail(&err);
@@ -70,11 +93,15 @@ static int write_logits(sl_model *model, const cli_options *options, const cli_t
     sl_session_destroy(session);
     free((void *)results[0].data);
     free((void *)results[1].data);
+    cli_layers_free(&layers);
     return result;
 }
 
 int cli_run_logits(const cli_options *options) {
-    if (!options->output) return cli_misuse(CLI_logits, "-o FILE is required");
+    if (!options->output && !options->layer_file)
+        return cli_misuse(CLI_logits, "-o FILE is required, or --layers FILE");
+    if (!options->output && options->hidden)
+        return cli_misuse(CLI_logits, "--hidden writes into -o FILE, which is missing");
     if (!options->tokens + !options->file + !options->prompt != 2)
         return cli_misuse(CLI_logits, "one of -p TEXT, -f FILE and --tokens FILE is required");
     cli_tokens tokens = {0};

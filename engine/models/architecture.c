@@ -47,9 +47,14 @@ sl_status sl_architecture_build(const sl_architecture *architecture, const sl_fo
     sl_builder b = {
         .graph = graph, .shape = shape, .config = shape->config, .status = SL_OK, .err = err};
     sl_hidden_value hidden = sl_block_stem(&b);
-    for (b.layer = 0; b.layer < b.config->layers && b.status == SL_OK; b.layer++)
+    sl_builder_begin_reveal(&b);
+    for (b.layer = 0; b.layer < b.config->layers && b.status == SL_OK; b.layer++) {
+        sl_reveal_input(&b, hidden);
         hidden = architecture->layer(&b, hidden);
+        sl_reveal_output(&b, hidden);
+    }
     sl_block_head(&b, hidden);
+    sl_builder_end_reveal(&b);
     SL_TRY(b.status);
     return sl_graph_check(graph, err);
 }

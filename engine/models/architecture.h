@@ -31,6 +31,18 @@ typedef enum {
     SL_FORWARD_OUTPUT_COUNT
 } sl_forward_output;
 
+/* What a step that reveals its layers returns besides: VALUE(symbol, name).  The output is called
+ * "layers.N.name".  The router's choice is there in layers with experts. */
+#define SL_LAYER_VALUES(VALUE)                                                                     \
+    VALUE(INPUT, "input")                   /* f32[rows, hidden]: before the mixer */              \
+    VALUE(MIXED, "after_attention")         /* f32[rows, hidden]: after it; a delta net's too */   \
+    VALUE(OUTPUT, "output")                 /* f32[rows, hidden]: after the experts */             \
+    VALUE(EXPERTS, "experts")               /* i32[rows, k] */                                     \
+    VALUE(EXPERT_WEIGHTS, "expert_weights") /* f32[rows, k] */
+#define SL_LAYER_VALUE_SYMBOL(SYMBOL, NAME) SL_LAYER_##SYMBOL,
+typedef enum { SL_LAYER_VALUES(SL_LAYER_VALUE_SYMBOL) SL_LAYER_VALUE_COUNT } sl_layer_value;
+#define SL_LAYER_PREFIX "layers."
+
 /* What a state holds, which is its tag. */
 typedef enum {
     SL_STATE_RECURRENT, /* fixed size: rewinding needs a checkpoint */
@@ -45,6 +57,7 @@ typedef struct {
     const sl_expert_table *experts;
     uint32_t rows, wanted; /* wanted: 0 to rows */
     bool chooses;
+    bool reveals; /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
     uint32_t slots, capacity; /* sequences, and tokens of context each */
     sl_dtype kv_dtype;        /* of cached keys (core/kv.h): f32, f16 or k16 */
 } sl_forward_shape;

@@ -61,3 +61,32 @@ void sl_builder_output(sl_builder *b, sl_forward_output output, sl_value value) 
     assert(b->graph->output_count == (uint32_t)output || b->graph->error.status != SL_OK);
     sl_graph_output(b->graph, names[output], value);
 }
+
+void sl_builder_begin_reveal(sl_builder *b) {
+    const size_t count = (size_t)b->config->layers * SL_LAYER_VALUE_COUNT;
+    if (!b->shape->reveals || b->status != SL_OK) return;
+    b->revealed = SL_ARENA_NEW_ARRAY(&b->graph->arena, sl_value, count + 1);
+    if (!b->revealed)
+        b->status = sl_no_memory(b->err, "the values of layers", count * sizeof *b->revealed);
+}
+
+void sl_builder_reveal(sl_builder *b, sl_layer_value which, sl_value value) {
+    if (b->revealed) b->revealed[(size_t)b->layer * SL_LAYER_VALUE_COUNT + which] = value;
+}
+
+void sl_builder_end_reveal(sl_builder *b) {
+    static const char *const names[] = {
+#define VALUE(SYMBOL, NAME) [SL_LAYER_##SYMBOL] = (NAME),
+        SL_LAYER_VALUES(VALUE)
+#undef VALUE
+    };
+    char name[NAME_BYTES];
+    for (uint32_t layer = 0; b->revealed && layer < b->config->layers; layer++)
+        for (int which = 0; which < SL_LAYER_VALUE_COUNT; which++) {
+            const sl_value value =
+                b->revealed[(size_t)layer * SL_LAYER_VALUE_COUNT + (size_t)which];
+            if (!value.v) continue;
+            (void)snprintf(name, sizeof name, SL_LAYER_PREFIX "%u.%s", layer, names[which]);
+            sl_graph_output(b->graph, name, value);
+        }
+}

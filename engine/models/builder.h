@@ -15,6 +15,7 @@ struct sl_builder {
     sl_rope_angles rope;
     sl_chosen_value chosen; /* where the step chooses */
     uint32_t layer;         /* under construction */
+    sl_value *revealed;     /* [layers][SL_LAYER_VALUE_COUNT]; NULL: the step does not reveal */
     sl_status status;
     sl_error *err;
 };
@@ -34,6 +35,11 @@ sl_value sl_builder_state(sl_builder *b, sl_state_kind kind, const char *name, s
 /* The step's interface.  Outputs are given in the order of their enum. */
 sl_value sl_builder_input(sl_builder *b, sl_forward_input input, sl_type type);
 void sl_builder_output(sl_builder *b, sl_forward_output output, sl_value value);
+/* A value of the layer; becomes an output at the end if the step reveals its layers. */
+void sl_builder_reveal(sl_builder *b, sl_layer_value which, sl_value value);
+/* Makes room for what is revealed, and outputs of it after all others. */
+void sl_builder_begin_reveal(sl_builder *b);
+void sl_builder_end_reveal(sl_builder *b);
 static inline sl_rope_apply_attrs sl_builder_rope(const sl_builder *b) {
     return (sl_rope_apply_attrs){.interleaved = b->config->rope.interleaved};
 }

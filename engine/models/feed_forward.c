@@ -79,6 +79,8 @@ sl_moe_out_value sl_block_experts(sl_builder *b, sl_moe_input_value x,
     const sl_model_config *c = b->config;
     const sl_expert_base_value base = sl_param_experts(b);
     const sl_routes routes = route(b, x, options);
+    sl_reveal_experts(b, routes.experts);
+    sl_reveal_expert_weights(b, routes.weights);
     const sl_expert_groups groups = sl_wire_moe_group(g, routes.experts, base, b->layer);
     const bool shares = options->shared != SL_SHARED_NONE && c->shared_width > 0;
     sl_shared_out_value shared = {0};

@@ -162,4 +162,16 @@ OUTPUT(logits, LOGITS)
 OUTPUT(final_hidden, HIDDEN)
 OUTPUT(tokens, TOKEN)
 #undef OUTPUT
+
+/* sl_reveal_name(b, value): the same for the values of a layer, in any order */
+#define REVEAL(NAME, ROLE, SYMBOL)                                                                 \
+    static inline void sl_reveal_##NAME(sl_builder *b, sl_##ROLE##_value x) {                      \
+        sl_builder_reveal(b, SL_LAYER_##SYMBOL, x.value);                                          \
+    }
+REVEAL(input, hidden, INPUT)
+REVEAL(mixed, residual, MIXED)
+REVEAL(output, hidden, OUTPUT)
+REVEAL(experts, route_idx, EXPERTS)
+REVEAL(expert_weights, route_weights, EXPERT_WEIGHTS)
+#undef REVEAL
 #endif

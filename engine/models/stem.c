@@ -63,6 +63,7 @@ sl_attn_input_value sl_block_attn_norm(sl_builder *b, sl_hidden_value hidden) {
 
 sl_moe_input_value sl_block_ffn_norm(sl_builder *b, sl_residual_value residual) {
     const bool sparse = b->config->layer[b->layer].sparse;
+    sl_reveal_mixed(b, residual);
     sl_graph_scope(b->graph, "layer %u %s", b->layer, sparse ? "experts" : "feed forward");
     const sl_moe_norm_gain_value gain = sl_param_moe_norm_gain(b, b->config->hidden);
     return sl_wire_moe_norm(b->graph, residual, gain, sl_builder_norm(b));

@@ -7,9 +7,14 @@
 #include "runtime/devices.h"
 #include <string.h>
 
+/* What passes differ in. */
 typedef struct {
     uint32_t rows, wanted;
-    bool chooses;
+    bool chooses, reveals;
+} pass_shape;
+
+typedef struct {
+    pass_shape shape;
     uint64_t last_use;
     sl_graph *graph;
     sl_program *program;
@@ -36,6 +41,7 @@ struct sl_forward {
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
     compiled_forward kept[SL_KEPT_FORWARDS];
     compiled_forward *started; /* the one under way, or finished last; NULL: none */
+    compiled_forward *ran;     /* the one that sl_forward_run ran last; NULL: none */
     uint64_t clock;
     bool bound;
     float *results; /* of the evaluator, as floats */
@@ -160,7 +166,8 @@ static void describe_program(sl_forward_stats *stats, const sl_program *program)
 
 static sl_compiler_options options_of(const sl_forward *forward, const compiled_forward *pass) {
     sl_compiler_options options = forward->options.compile;
-    if (forward->device_info.unshared_single_row && pass->rows == 1) options.no_sharing = true;
+    if (forward->device_info.unshared_single_row && pass->shape.rows == 1)
+        options.no_sharing = true;
     return options;
 }
 
@@ -216,9 +223,10 @@ static sl_status bind_pass(sl_forward *forward, compiled_forward *pass, sl_error
 
 static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl_error *err) {
     sl_forward_shape shape = forward->options.shape;
-    shape.rows = pass->rows;
-    shape.wanted = pass->wanted;
-    shape.chooses = pass->chooses;
+    shape.rows = pass->shape.rows;
+    shape.wanted = pass->shape.wanted;
+    shape.chooses = pass->shape.chooses;
+    shape.reveals = pass->shape.reveals;
     SL_TRY(sl_graph_create("step", forward->options.allocator, &pass->graph, err));
     const double begin = sl_clock_seconds();
     SL_TRY(sl_architecture_build(forward->options.architecture, &shape, pass->graph, err));
@@ -229,13 +237,17 @@ static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl
 }
 
 /* The step for a shape: kept, or compiled in place of the least recently used. */
-static sl_status find_forward(sl_forward *forward, uint32_t rows, uint32_t wanted, bool chooses,
-                              compiled_forward **out, sl_error *err) {
+static bool is_same(const pass_shape *a, const pass_shape *b) {
+    return a->rows == b->rows && a->wanted == b->wanted && a->chooses == b->chooses &&
+           a->reveals == b->reveals;
+}
+
+static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_forward **out,
+                              sl_error *err) {
     compiled_forward *oldest = &forward->kept[0];
     for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) {
         compiled_forward *pass = &forward->kept[i];
-        if (pass->graph && pass->rows == rows && pass->wanted == wanted &&
-            pass->chooses == chooses) {
+        if (pass->graph && is_same(&pass->shape, &shape)) {
             *out = pass;
             return SL_OK;
         }
@@ -243,8 +255,9 @@ static sl_status find_forward(sl_forward *forward, uint32_t rows, uint32_t wante
     }
     discard(forward, oldest);
     if (forward->started == oldest) forward->started = NULL;
+    if (forward->ran == oldest) forward->ran = NULL;
     const double start = sl_clock_seconds();
-    *oldest = (compiled_forward){.rows = rows, .wanted = wanted, .chooses = chooses};
+    *oldest = (compiled_forward){.shape = shape};
     const sl_status status = compile_forward(forward, oldest, err);
     if (status != SL_OK) {
         discard(forward, oldest);
@@ -260,9 +273,10 @@ static sl_status find_forward(sl_forward *forward, uint32_t rows, uint32_t wante
 /* The last chunk of a prompt wants the logits of its last row. */
 static sl_status compile_usual(sl_forward *forward, sl_error *err) {
     compiled_forward *pass;
-    SL_TRY(find_forward(forward, 1, 1, false, &pass, err));
+    SL_TRY(find_forward(forward, (pass_shape){.rows = 1, .wanted = 1}, &pass, err));
     if (forward->options.chunk_rows > 1 && forward->options.device)
-        SL_TRY(find_forward(forward, forward->options.chunk_rows, 1, false, &pass, err));
+        SL_TRY(find_forward(forward, (pass_shape){.rows = forward->options.chunk_rows, .wanted = 1},
+                            &pass, err));
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
 }
 
@@ -300,19 +314,23 @@ void sl_forward_destroy(sl_forward *forward) {
     sl_release(allocator, forward, sizeof *forward, _Alignof(sl_forward));
 }
 
+static sl_status make_results(sl_forward *forward, size_t bytes, sl_error *err) {
+    if (bytes <= forward->results_bytes) return SL_OK;
+    float *fresh = sl_resize(forward->options.allocator, forward->results, forward->results_bytes,
+                             bytes, STATE_ALIGN);
+    if (!fresh) return sl_no_memory(err, "logits", bytes);
+    forward->results = fresh;
+    forward->results_bytes = bytes;
+    return SL_OK;
+}
+
 /* The evaluator's doubles as floats: logits, then hidden. */
 static sl_status evaluator_result(sl_forward *forward, const compiled_forward *pass,
                                   sl_forward_result *out, sl_error *err) {
-    const size_t logits = (size_t)pass->wanted * forward->options.shape.config->vocab;
-    const size_t hidden = (size_t)pass->wanted * forward->options.shape.config->hidden;
+    const size_t logits = (size_t)pass->shape.wanted * forward->options.shape.config->vocab;
+    const size_t hidden = (size_t)pass->shape.wanted * forward->options.shape.config->hidden;
     const size_t bytes = (logits + hidden) * sizeof(float);
-    if (bytes > forward->results_bytes) {
-        float *fresh = sl_resize(forward->options.allocator, forward->results,
-                                 forward->results_bytes, bytes, STATE_ALIGN);
-        if (!fresh) return sl_no_memory(err, "logits", bytes);
-        forward->results = fresh;
-        forward->results_bytes = bytes;
-    }
+    SL_TRY(make_results(forward, bytes, err));
     const double *from =
         sl_evaluator_result(pass->evaluator, pass->graph->outputs[SL_FORWARD_LOGITS].value);
     for (size_t i = 0; i < logits; i++) forward->results[i] = (float)from[i];
@@ -347,7 +365,7 @@ static sl_status run_watched(const sl_forward *forward, const compiled_forward *
     const sl_watched_forward watched = {.program = pass->program,
                                         .executable = pass->executable,
                                         .device = forward->options.device,
-                                        .rows = pass->rows,
+                                        .rows = pass->shape.rows,
                                         .compile_seconds = compile_seconds};
     watch->begin(watch->ctx, &watched);
     const sl_status status = forward->options.device->ops->run(pass->executable, err);
@@ -360,8 +378,12 @@ sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_fo
     compiled_forward *pass;
     const double compiled_before = forward->stats.compile_seconds;
     SL_TRY(sl_forward_set_rows(forward, rows, err));
-    SL_TRY(find_forward(forward, rows->count, rows->wanted, false, &pass, err));
+    SL_TRY(find_forward(
+        forward,
+        (pass_shape){.rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals}, &pass,
+        err));
     pass->last_use = ++forward->clock;
+    forward->ran = pass;
     *out = (sl_forward_result){0};
     if (pass->evaluator) {
         SL_TRY(sl_evaluator_run(pass->evaluator, err));
@@ -377,6 +399,43 @@ sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_fo
     return SL_OK;
 }
 
+/* The evaluator's doubles in their own type. */
+static sl_status evaluator_revealed(sl_forward *forward, const double *from, sl_revealed *out,
+                                    sl_error *err) {
+    const size_t count = (size_t)sl_type_elements(&out->type);
+    SL_TRY(make_results(forward, count * sizeof(float), err));
+    for (size_t i = 0; i < count; i++) {
+        if (out->type.dtype == SL_DTYPE_i32)
+            ((int32_t *)forward->results)[i] = (int32_t)from[i];
+        else
+            forward->results[i] = (float)from[i];
+    }
+    out->data = forward->results;
+    return SL_OK;
+}
+
+sl_status sl_forward_revealed(sl_forward *forward, uint32_t index, sl_revealed *out,
+                              bool *out_found, sl_error *err) {
+    const compiled_forward *pass = forward->ran;
+    uint32_t first = 0;
+    *out_found = false;
+    if (!pass || !pass->shape.reveals) return SL_OK;
+    const sl_graph *graph = pass->graph;
+    while (first < graph->output_count &&
+           strncmp(graph->outputs[first].name, SL_LAYER_PREFIX, strlen(SL_LAYER_PREFIX)) != 0)
+        first++;
+    if (index >= graph->output_count - first) return SL_OK;
+    const uint32_t output = first + index;
+    const sl_value value = graph->outputs[output].value;
+    *out_found = true;
+    *out = (sl_revealed){.name = graph->outputs[output].name,
+                         .type = sl_graph_value(graph, value)->type};
+    if (pass->evaluator)
+        return evaluator_revealed(forward, sl_evaluator_result(pass->evaluator, value), out, err);
+    out->data = forward->options.device->ops->output(pass->executable, output);
+    return SL_OK;
+}
+
 bool sl_forward_can_choose(const sl_forward *forward) {
     sl_device *device = forward->options.device;
     return has_start(forward) && device->ops->can_start(device);
@@ -385,7 +444,9 @@ bool sl_forward_can_choose(const sl_forward *forward) {
 sl_status sl_forward_start(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
     compiled_forward *pass;
     SL_TRY(sl_forward_set_rows(forward, rows, err));
-    SL_TRY(find_forward(forward, rows->count, rows->count, true, &pass, err));
+    SL_TRY(find_forward(forward,
+                        (pass_shape){.rows = rows->count, .wanted = rows->count, .chooses = true},
+                        &pass, err));
     pass->last_use = ++forward->clock;
     forward->started = pass;
     return forward->options.device->ops->start(pass->executable, err);
@@ -418,7 +479,7 @@ const sl_forward_options *sl_forward_options_of(const sl_forward *forward) {
 sl_status sl_forward_prepare(sl_forward *forward, uint32_t rows, uint32_t wanted,
                              sl_prepared_forward *out, sl_error *err) {
     compiled_forward *pass;
-    SL_TRY(find_forward(forward, rows, wanted, false, &pass, err));
+    SL_TRY(find_forward(forward, (pass_shape){.rows = rows, .wanted = wanted}, &pass, err));
     *out = (sl_prepared_forward){pass->program, pass->executable};
     return SL_OK;
 }

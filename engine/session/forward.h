@@ -33,6 +33,7 @@ typedef struct {
     const int32_t *wanted_rows;                /* [wanted]; NULL when wanted is 0 or count */
     const double *sampling; /* [count][SL_CHOOSE_COLUMNS] sampling parameters of sl_forward_start
                                (core/choose.h) */
+    bool reveals;           /* sl_forward_run: the layers, for sl_forward_revealed */
     const sl_forward_watch *watch; /* of sl_forward_run on a device; NULL: none */
 } sl_forward_rows;
 
@@ -69,6 +70,17 @@ void sl_forward_destroy(sl_forward *forward);
 SL_CHECKED sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err);
 SL_CHECKED sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows,
                                     sl_forward_result *out, sl_error *err);
+
+/* A value of a layer, of the pass that ran last; data is valid until the next one. */
+typedef struct {
+    const char *name; /* "layers.3.output" */
+    sl_type type;     /* f32 or i32, [rows, columns] */
+    const void *data;
+} sl_revealed;
+/* Those of the pass that ran last, in order, if its rows asked for them; *out_found: whether there
+ * is one at the index. */
+SL_CHECKED sl_status sl_forward_revealed(sl_forward *forward, uint32_t index, sl_revealed *out,
+                                         bool *out_found, sl_error *err);
 
 /* Whether the device can sample by itself.  A started forward pass samples a token for each of its
  * rows (all must be wanted) and need not be waited for: pass -1 as token to continue from the

@@ -68,6 +68,32 @@ static void count_recomputed(sl_session *session, uint32_t rows) {
     session->stats.recomputed_tokens += again < rows ? again : rows;
 }
 
+/* Rows from here on are wanted apart from those before. */
+static bool has_begin(const sl_wanted_rows *all) {
+    return all->logits || all->layers;
+}
+
+static sl_status give_layers(sl_session *session, const sl_wanted_rows *all, sl_error *err) {
+    for (uint32_t i = 0;; i++) {
+        sl_revealed found;
+        bool any;
+        SL_TRY(sl_forward_revealed(session->model->forward, i, &found, &any, err));
+        if (!any) return SL_OK;
+        const sl_layer_item item = {.struct_size = sizeof item,
+                                    .name = found.name,
+                                    .dtype = sl_dtype_infos[found.type.dtype].name,
+                                    .first_token = session->computed,
+                                    .rows = (uint32_t)found.type.shape.dims[0],
+                                    .columns = (uint32_t)found.type.shape.dims[1],
+                                    .data = found.data};
+        sl_error why = {0};
+        const sl_status status = all->layers(all->layers_ctx, &item, &why);
+        if (status != SL_OK)
+            return sl_fail(err, status, "%s",
+                           why.message[0] ? why.message : "the callback for layers failed");
+    }
+}
+
 /* Runs a forward pass over the next `rows` tokens. */
 static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const sl_wanted_rows *all,
                            sl_error *err) {
@@ -85,6 +111,7 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
         .slots = session->slots,
         .positions = session->positions,
         .wanted_rows = !wants_all && last && rows > 1 ? &final_row : NULL,
+        .reveals = all->layers && session->computed >= all->from,
         .watch = session->watch,
     };
     sl_forward_result result;
@@ -98,6 +125,7 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
             memcpy(all->hidden + row * config->hidden, result.hidden,
                    (size_t)rows * config->hidden * sizeof(float));
     }
+    if (step.reveals) SL_TRY(give_layers(session, all, err));
     if (last) take_logits(session, result.logits + (size_t)(step.wanted - 1) * config->vocab);
     count_recomputed(session, rows);
     session->computed += rows;
@@ -112,7 +140,7 @@ static sl_status catch_up(sl_session *session, const sl_wanted_rows *all, sl_err
             return sl_fail(err, SL_CANCELLED, "stopped after %zu of %zu tokens", session->computed,
                            session->length);
         size_t end = session->length;
-        if (all->logits && session->computed < all->from && all->from < end) end = all->from;
+        if (has_begin(all) && session->computed < all->from && all->from < end) end = all->from;
         size_t rows = end - session->computed;
         if (rows > session->chunk) rows = session->chunk;
         SL_TRY(run_chunk(session, (uint32_t)rows, session->computed + rows == session->length, all,

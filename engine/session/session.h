@@ -11,6 +11,7 @@
 #include "engine/session/checkpoints.h"
 #include "engine/session/model.h"
 #include "engine/session/sample.h"
+#include "sluice/inspect.h"
 #include <stdatomic.h>
 
 struct sl_session {
@@ -34,10 +35,12 @@ struct sl_session {
     sl_sampling ahead; /* how the next token is being chosen, where model->ahead is this session */
 };
 
-/* Rows whose results are copied to the caller. */
+/* Rows whose results are given to the caller. */
 typedef struct {
     float *logits, *hidden; /* NULL unless every row is wanted */
     size_t from;            /* the token of the first row in them */
+    sl_layer_fn *layers;    /* is given the values of layers; NULL: none */
+    void *layers_ctx;
 } sl_wanted_rows;
 
 /* Restores a valid state at or before `length`, up to where every forward pass has succeeded. */

@@ -129,6 +129,35 @@ SL_API SL_CHECKED sl_status sl_compiled_report(sl_compiled *compiled,
 SL_API SL_CHECKED sl_status sl_inspect_text(const sl_inspect_report *report, char **out_text,
                                             sl_error *err);
 
+/* ---- What the layers compute ----
+ *
+ * Appends tokens to a session as sl_session_extend does, and gives the values of every layer to a
+ * callback: the residual stream before and after attention (or the delta net) and after the
+ * experts, and the router's choice.  They are further outputs of the same forward pass; logits are
+ * those of any other call.  Memory for them comes on top of sl_memory_use. */
+typedef struct {
+    size_t struct_size; /* set by the library */
+    const char *name; /* "layers.N." and "input", "after_attention", "output" (f32), of layers with
+                       * experts "experts" (i32) and "expert_weights" (f32) */
+    const char *dtype;
+    size_t first_token;     /* the position in the sequence of the first row */
+    uint32_t rows, columns; /* columns: hidden size, or experts per token */
+    const void *data;       /* [rows, columns]; borrowed until the callback returns */
+} sl_layer_item;
+/* Called for each value of each forward pass, layer by layer.  Another status than SL_OK ends the
+ * call with it; err, which is never NULL, may say why. */
+typedef sl_status sl_layer_fn(void *ctx, const sl_layer_item *item, sl_error *err);
+typedef struct {
+    size_t struct_size;
+    sl_layer_fn *layers; /* required */
+    void *ctx;
+    float *logits,
+        *hidden; /* as in sl_session_extend_all; NULL: not wanted.  hidden needs logits */
+} sl_layer_options;
+SL_API SL_CHECKED sl_status sl_session_extend_layers(sl_session *session, const sl_token *tokens,
+                                                     size_t count, const sl_layer_options *options,
+                                                     sl_error *err);
+
 /* ---- The time of a conversation ----
  *
  * From sl_session_profile_start to sl_session_profile_stop, the forward passes of a session are
