@@ -69,6 +69,7 @@ step words python3 tools/check_words.py
 step sizes python3 tools/check_sizes.py
 step rooms python3 tools/check_rooms.py
 step roles python3 tools/check_roles.py
+step pages python3 tools/check_op_pages.py
 step nocompile tools/check_nocompile.sh
 step headers python3 tools/check_headers.py
 step abi python3 tools/check_abi.py

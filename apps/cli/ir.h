@@ -29,4 +29,11 @@ int cli_ir_ops(const cli_options *options);
 /* ir_measure.c */
 int cli_ir_bench(const sl_graph *graph, const cli_options *options);
 int cli_ir_diff(const sl_graph *graph, const cli_options *options);
+
+/* Examples of programs in text form, each with its page; written by cmake/op_examples.cmake, text
+ * NULL at the end. */
+typedef struct {
+    const char *page, *text;
+} cli_op_example;
+extern const cli_op_example cli_op_examples[];
 #endif

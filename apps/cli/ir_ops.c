@@ -65,15 +65,26 @@ static int print_markdown(void) {
     return CLI_OK;
 }
 
+/* A program that uses the op; NULL: no page has one. */
+static const cli_op_example *example_of(const char *name) {
+    char call[96];
+    (void)snprintf(call, sizeof call, "= %s(", name);
+    for (const cli_op_example *e = cli_op_examples; e->text; e++)
+        if (strstr(e->text, call)) return e;
+    return NULL;
+}
+
 static json_t *op_json(const sl_op_row *row, const sl_op_support *support) {
     json_t *devices = json_object();
     for (uint32_t d = 0; d < support->device_count; d++)
         cli_json_set(devices, support->devices[d].device, json_string(support->devices[d].kernels));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->name,
+    const cli_op_example *example = example_of(row->name);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "name", row->name,
                      "operands", row->inputs, "results", row->outputs, "attributes",
                      row->attributes, "summary", row->summary, "types", support->types, "kind",
                      support->predicates, "fused_from", support->made_from, "without_a_kernel",
-                     support->rewritten, "devices", devices);
+                     support->rewritten, "example", example ? example->text : "", "devices",
+                     devices);
 }
 
 static int print_json(void) {
@@ -157,6 +168,9 @@ static void print_one(const sl_op_row *row, const sl_op_support *support) {
         print_line(support->devices[d].device, support->devices[d].kernels);
     print_line("fused from", support->made_from);
     print_line("no kernel", support->rewritten);
+    const cli_op_example *example = example_of(row->name);
+    print_line("example", example ? example->page : "");
+    if (example) (void)printf("\n%s", example->text);
 }
 
 static int print_names(void) {
