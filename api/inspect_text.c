@@ -40,7 +40,7 @@ static void print_steps(FILE *to, const sl_inspect_report *r) {
                       i == 9 ? 8 : i);
         between = ", ";
     }
-    (void)fprintf(to, " steps\n");
+    (void)fprintf(to, " steps; %.2f on average\n", r->groups ? (double)r->steps / r->groups : 0.0);
     print_barriers(to, r);
     (void)fprintf(to, "%-10s %-8u of %u conflicting pairs, after reduction\n", "edges", r->edges,
                   r->edges_naive);

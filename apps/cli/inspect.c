@@ -62,6 +62,8 @@ static json_t *to_json(const sl_inspect_report *r) {
     NUMBER(undeclared);
     NUMBER(moved);
     NUMBER(groups);
+    cli_json_set(object, "steps_per_group",
+                 json_real(r->groups ? (double)r->steps / r->groups : 0));
     NUMBER(barriers_naive);
     NUMBER(barriers);
     NUMBER(early_steps);
@@ -128,6 +130,10 @@ int cli_inspect_print(const cli_options *options, const sl_inspect_report *repor
 }
 
 sl_inspect_options cli_inspect_options(const cli_options *options) {
+    const bool has_groups = options->schedule && strcmp(options->schedule, "groups") == 0;
+    if ((options->two_submits || options->lookahead_given) && !has_groups)
+        cli_note("--%s has an effect with --schedule groups only",
+                 options->two_submits ? "two-submits" : "lookahead");
     return (sl_inspect_options){
         .struct_size = sizeof(sl_inspect_options),
         .runs = options->profile ? PROFILE_RUNS : 0,
@@ -214,6 +220,7 @@ int cli_run_inspect(const cli_options *options) {
     sl_inspect_options given = cli_inspect_options(options);
     given.shape = options->shape;
     given.tokens = options->rows;
+    given.depth = options->depth;
     given.compile = cli_compile_words(options, words);
     given.launches = 1;
     if (options->shape && options->model_given)

@@ -107,6 +107,10 @@ graph "two" { input %x : f32[4,8] input %z : f32[4,8] weight %g : f32[8]
   output "b" = %b output "c" = %c output "d" = %d }
 IR
     holds "ir inspect" prints '^steps +3 +from 4 nodes, 1 of them fused' ir inspect "$folder/two.ir"
+    holds "ir inspect has the steps of an average group" says ' steps; 1\.50 on average$'
+    holds "ir inspect without groups" runs 0 ir inspect "$folder/two.ir" --two-submits
+    holds "... says what has no effect" \
+        grep -q 'two-submits has an effect with --schedule groups only' "$folder/stderr"
     holds "ir inspect --no-fusion" prints '^steps +4 ' ir inspect "$folder/two.ir" --no-fusion
     holds "ir inspect --fusion says why not" \
         prints '^not fused: rms_norm_mul at mul: .* is an output' ir inspect "$folder/two.ir" --fusion
@@ -230,6 +234,19 @@ def floats(path):
 a, b = map(floats, sys.argv[1:])
 sys.exit(not (len(a) == len(b) and all(abs(x - y) <= 1e-4 for x, y in zip(a, b))))
 PY
+    holds "logits --layers" runs 0 logits -m "$golden" --tokens "$folder/ids" --chunk 2 \
+        --layers "$folder/layers.safetensors"
+    holds "logits --layers has all layers" python3 - "$folder/layers.safetensors" <<'PY'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+header = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
+header.pop("__metadata__", None)
+parts = {"input": "F32", "after_attention": "F32", "output": "F32", "experts": "I32", "expert_weights": "F32"}
+wanted = {f"layers.{layer}.{name}": dtype for layer in range(4) for name, dtype in parts.items()}
+sys.exit(not ({k: v["dtype"] for k, v in header.items()} == wanted and all(v["shape"][0] == 5 for v in header.values())))
+PY
+    holds "--hidden without its file" refuses 2 "-o FILE" logits -m "$golden" \
+        --tokens "$folder/ids" --layers "$folder/layers.safetensors" --hidden
     rm -f "$out"
     echo 1 two 3 >"$folder/words"
     holds "a word that is no token" refuses 1 "word 2 .*'two'" logits -m "$golden" \
@@ -347,6 +364,31 @@ test_fable() {
     holds "run" prints '[0-9a-zA-Z]' run -m $model -p 'What is 17 + 25?' --temp 0
     holds "run knows 17 + 25" says '42'
     holds "run --json" prints '"answer": ".*42' run -m $model -p 'What is 17 + 25?' --temp 0 --json
+    holds "run --profile --trace" runs 0 run -m $model -p 'What is 17 + 25?' --temp 0 --profile \
+        --trace "$folder/run.json" --budget 25%
+    holds "run --profile keeps stdout clean" test "$(cat "$folder/stdout")" = "17 + 25 = 42."
+    holds "run --profile lists every label" \
+        test "$(grep -cE '^layer [0-7] experts moe_ffn ' "$folder/stderr")" -eq 16
+    holds "run --trace has prefill, decode and reads" python3 - "$folder/run.json" <<'PY'
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+kinds = {e.get("cat") for e in events}
+assert {"prefill", "decode", "level", "read", "moe_ffn"} <= kinds, kinds
+PY
+    holds "run --profile --json has a window" runs 0 run -m $model -p 'What is 17 + 25?' --temp 0 --json \
+        --profile --profile-labels 'layer 3 *' --trace-steps 2:4
+    holds "only that window" python3 - "$folder/stdout" <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))["profile"]
+assert p["prefill"]["passes"] == 0 and p["decode"]["passes"] == 2 and p["passes"] > 4
+assert p["decode"]["labels"] and all(r["name"].startswith("layer 3 ") for r in p["decode"]["labels"])
+PY
+    holds "a window without a profile" refuses 2 "with --profile or --trace only" \
+        run -m $model -p hi --trace-steps 1:2
+    holds "a window that is none" refuses 2 "--trace-steps: expected two whole numbers" \
+        run -m $model -p hi --profile --trace-steps 2:2
+    printf 'Hello!\nHello!\n' | "$program" chat -m $model --temp 0 --profile >"$folder/stdout" 2>"$folder/stderr"
+    holds "chat --profile is of all answers" grep -q '^prefill  *2 forward passes' "$folder/stderr"
     holds "run --stats keeps stdout clean" runs 0 run -m $model -p 'Hello!' --stats
     holds "run --stats reports on stderr" grep -q 'tok/s' "$folder/stderr"
     holds "run -n" prints '"ended": "limit"' run -m $model -p 'Tell me a story.' -n 3 --json
