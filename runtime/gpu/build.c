@@ -96,7 +96,8 @@ static sl_status cut(sl_gpu_executable *exe, sl_error *err) {
 
 static bool is_built(const sl_gpu_executable *exe) {
     return !exe->rebound && exe->built_arena == exe->activations->address &&
-           exe->built_scratch == exe->gpu->scratch.address;
+           exe->built_scratch == exe->gpu->scratch.address &&
+           exe->built_experts == exe->gpu->experts_opened;
 }
 
 void sl_gpu_unbuild(sl_gpu_executable *exe) {
@@ -121,6 +122,7 @@ sl_status sl_gpu_build(sl_gpu_executable *exe, sl_error *err) {
     SL_TRY(gpu->calls->record(exe, err));
     exe->built_arena = exe->activations->address;
     exe->built_scratch = gpu->scratch.address;
+    exe->built_experts = gpu->experts_opened;
     exe->rebound = false;
     return SL_OK;
 }

@@ -60,6 +60,7 @@ struct sl_gpu_executable {
     sl_gpu_segment *segments; /* in the order in which they are submitted */
     uint32_t segment_count;
     sl_gpu_address built_arena, built_scratch; /* the addresses that launches use */
+    uint64_t built_experts;                    /* the cache that they use: experts_opened */
     /* Tracing. */
     sl_trace *trace;
     sl_gpu_fence **marks; /* [step_count + 1] */

@@ -260,8 +260,14 @@ sl_status sl_gpu_experts_open(sl_gpu *gpu, sl_expert_source *source,
     if (old && old->source == source && old->shape.experts == shape->experts &&
         knows_all(&old->shape, shape))
         return SL_OK;
+    sl_gpu_experts_shape both = *shape; /* programs that use other layers come in turns */
+    if (old && old->source == source && old->shape.experts == shape->experts) {
+        if (old->shape.layers > both.layers) both.layers = old->shape.layers;
+        for (uint32_t i = 0; i < sizeof both.named; i++) both.named[i] |= old->shape.named[i];
+    }
     sl_gpu_experts_destroy(old);
     gpu->experts = NULL;
+    gpu->experts_opened++;
     sl_arena arena;
     sl_arena_init(&arena, gpu->allocator);
     sl_gpu_experts *x = SL_ARENA_NEW(&arena, sl_gpu_experts);
@@ -269,7 +275,7 @@ sl_status sl_gpu_experts_open(sl_gpu *gpu, sl_expert_source *source,
     x->arena = arena;
     x->gpu = gpu;
     x->source = source;
-    x->shape = *shape;
+    x->shape = both;
     const sl_status status = fill_cache(x, err);
     if (status == SL_OK)
         gpu->experts = x;

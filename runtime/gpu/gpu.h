@@ -104,6 +104,7 @@ struct sl_gpu {
     sl_gpu_block arena, scratch; /* shared by all executables: one runs at a time */
     sl_gpu_block fault;          /* sl_fault */
     sl_gpu_experts *experts;     /* of the one source that was bound; NULL: none */
+    uint64_t experts_opened;     /* how often: what was built before uses a cache that is gone */
     uint64_t weight_bytes, state_bytes;
     uint32_t begun; /* runs that were begun and not ended */
     uint64_t runs;
