@@ -15,7 +15,8 @@ HEADER = """\
 
 All ops of graphs, as `sluice ir ops --markdown` prints them; `sluice ir ops NAME` describes one. In lists of operands,
 `x..` stands for any number of tensors. The columns of devices name the element types of their kernels; other element
-types of an op are rewritten or converted. Design decisions are in [docs/ops](ops/elementwise.md).
+types of an op are rewritten or converted. [docs/ops](ops) has a page for each family, with formulas, edge cases and
+examples.
 
 """
 
