@@ -18,7 +18,7 @@ static sl_status start(sl_session *session, const sl_session_profile_options *op
     return sl_watcher_create(session, options, &watcher, err);
 }
 
-sl_status sl_session_profile_start(sl_session *session, const sl_session_profile_options *given,
+sl_status sl_session_profile_begin(sl_session *session, const sl_session_profile_options *given,
                                    sl_error *err) {
     SL_NEED(session);
     sl_session_profile_options options = {0};
@@ -29,7 +29,7 @@ sl_status sl_session_profile_start(sl_session *session, const sl_session_profile
     return status;
 }
 
-sl_status sl_session_profile_stop(sl_session *session, sl_session_profile *out, sl_error *err) {
+sl_status sl_session_profile_end(sl_session *session, sl_session_profile *out, sl_error *err) {
     SL_NEED(session);
     sl_session_profile profile = {0};
     if (out) SL_TRY(SL_STRUCT_CHECK(sl_session_profile, out, err));

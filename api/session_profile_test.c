@@ -51,12 +51,12 @@ static void talk(sl_session *session, sl_token answer[ANSWER]) {
 
 static void start(sl_session *session, sl_session_profile_options options) {
     options.struct_size = sizeof options;
-    must(sl_session_profile_start(session, &options, &err));
+    must(sl_session_profile_begin(session, &options, &err));
 }
 
 static sl_session_profile stop(sl_session *session) {
     sl_session_profile profile = {.struct_size = sizeof profile};
-    must(sl_session_profile_stop(session, &profile, &err));
+    must(sl_session_profile_end(session, &profile, &err));
     return profile;
 }
 
@@ -242,7 +242,7 @@ static void recording_may_begin_and_end_anywhere(void **state) {
     assert_int_equal(profile.decode->tokens, 1);
     sl_session_profile_deinit(&profile);
     start(session, (sl_session_profile_options){0});
-    must(sl_session_profile_stop(session, NULL, &err));
+    must(sl_session_profile_end(session, NULL, &err));
     must(sl_session_next(session, &likeliest, &token, &err));
     sl_session_destroy(session);
     sl_model_close(model);
@@ -253,24 +253,24 @@ static void misuse_is_refused(void **state) {
     sl_model *model = open_model("cpu");
     sl_session *session = new_session(model);
     sl_session_profile profile = {.struct_size = sizeof profile}, small = {.struct_size = 4};
-    assert_int_equal(sl_session_profile_stop(session, &profile, &err), SL_INVALID);
+    assert_int_equal(sl_session_profile_end(session, &profile, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "not being recorded"));
     start(session, (sl_session_profile_options){.trace_path = trace_path});
-    assert_int_equal(sl_session_profile_start(session, NULL, &err), SL_INVALID);
+    assert_int_equal(sl_session_profile_begin(session, NULL, &err), SL_INVALID);
     assert_non_null(strstr(err.message, "already"));
-    assert_int_equal(sl_session_profile_stop(session, &small, &err), SL_INVALID);
+    assert_int_equal(sl_session_profile_end(session, &small, &err), SL_INVALID);
     sl_session_destroy(session); /* while it is recorded */
     assert_int_equal(access(trace_path, F_OK), -1);
     session = new_session(model);
     const sl_session_profile_options nowhere = {.struct_size = sizeof nowhere,
                                                 .trace_path = "/nonexistent/trace.json"};
-    assert_int_equal(sl_session_profile_start(session, &nowhere, &err), SL_IO);
-    assert_int_equal(sl_session_profile_stop(session, NULL, &err), SL_INVALID);
+    assert_int_equal(sl_session_profile_begin(session, &nowhere, &err), SL_IO);
+    assert_int_equal(sl_session_profile_end(session, NULL, &err), SL_INVALID);
     sl_session_destroy(session);
     sl_model_close(model);
     model = open_model("ref");
     session = new_session(model);
-    assert_int_equal(sl_session_profile_start(session, NULL, &err), SL_UNSUPPORTED);
+    assert_int_equal(sl_session_profile_begin(session, NULL, &err), SL_UNSUPPORTED);
     sl_session_destroy(session);
     sl_model_close(model);
     sl_session_profile_deinit(NULL);

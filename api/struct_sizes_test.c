@@ -152,14 +152,14 @@ static void session_profiles(void **state) {
         set_size(room, size);
         sl_session_profile *profile = (sl_session_profile *)room;
         const sl_status wanted = size < 2 * sizeof(void *) ? SL_INVALID : SL_OK;
-        assert_int_equal(sl_session_profile_start(at.session, NULL, &err), SL_OK);
-        assert_int_equal(sl_session_profile_stop(at.session, profile, &err), wanted);
+        assert_int_equal(sl_session_profile_begin(at.session, NULL, &err), SL_OK);
+        assert_int_equal(sl_session_profile_end(at.session, profile, &err), wanted);
         assert_true(is_all(room + (size ? size : sizeof size),
                            sizeof room - (size ? size : sizeof size), MARK));
         if (wanted == SL_OK)
             sl_session_profile_deinit(profile);
         else
-            assert_int_equal(sl_session_profile_stop(at.session, NULL, &err), SL_OK);
+            assert_int_equal(sl_session_profile_end(at.session, NULL, &err), SL_OK);
     }
 }
 
@@ -237,8 +237,8 @@ static sl_status inspect(const void *given, sl_error *err) {
 }
 
 static sl_status record(const void *given, sl_error *err) {
-    const sl_status status = sl_session_profile_start(at.session, given, err);
-    return status == SL_OK ? sl_session_profile_stop(at.session, NULL, err) : status;
+    const sl_status status = sl_session_profile_begin(at.session, given, err);
+    return status == SL_OK ? sl_session_profile_end(at.session, NULL, err) : status;
 }
 
 static sl_status extend_layers(const void *given, sl_error *err) {

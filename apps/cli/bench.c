@@ -225,7 +225,7 @@ static sl_status profile(const bench_run *run, bench_way *w, sl_error *err) {
     sl_session_profile found = {.struct_size = sizeof found};
     sl_status status = cli_profile_start(&w->options, w->session, err);
     if (status == SL_OK) status = run_once(run, w, 0, err);
-    if (status == SL_OK) status = sl_session_profile_stop(w->session, &found, err);
+    if (status == SL_OK) status = sl_session_profile_end(w->session, &found, err);
     *w = measured;
     w->profile = found;
     return status;

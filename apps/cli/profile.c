@@ -20,14 +20,14 @@ sl_status cli_profile_start(const cli_options *options, sl_session *session, sl_
         .passes = options->trace_steps.end - options->trace_steps.first,
         .trace_path = options->trace,
     };
-    return sl_session_profile_start(session, &given, err);
+    return sl_session_profile_begin(session, &given, err);
 }
 
 bool cli_profile_print(const cli_options *options, sl_session *session) {
     sl_session_profile profile = {.struct_size = sizeof profile};
     sl_error err;
     char *text = NULL;
-    sl_status status = sl_session_profile_stop(session, &profile, &err);
+    sl_status status = sl_session_profile_end(session, &profile, &err);
     if (status == SL_OK && options->profile)
         status = sl_session_profile_text(&profile, &text, &err);
     if (text) (void)fputs(text, stderr);
@@ -59,7 +59,7 @@ json_t *cli_phase_json(const sl_session_phase *p) {
 json_t *cli_profile_json(sl_session *session) {
     sl_session_profile profile = {.struct_size = sizeof profile};
     sl_error err;
-    if (sl_session_profile_stop(session, &profile, &err) != SL_OK) {
+    if (sl_session_profile_end(session, &profile, &err) != SL_OK) {
         (void)cli_fail(&err);
         return NULL;
     }

@@ -160,7 +160,7 @@ SL_API SL_CHECKED sl_status sl_session_extend_layers(sl_session *session, const 
 
 /* ---- The time of a conversation ----
  *
- * From sl_session_profile_start to sl_session_profile_stop, the forward passes of a session are
+ * From sl_session_profile_begin to sl_session_profile_end, the forward passes of a session are
  * recorded: prefill in chunks and decode token by token, as they are run for the caller.  Memory is
  * that for the events of one pass; results of the session do not change.  While it is recorded, a
  * GPU runs recorded passes step by step, and no pass is started ahead. */
@@ -205,13 +205,13 @@ typedef struct {
 
 /* Not supported on the device "ref".  options may be NULL.  A session is recorded once at a time.
  */
-SL_API SL_CHECKED sl_status sl_session_profile_start(sl_session *session,
+SL_API SL_CHECKED sl_status sl_session_profile_begin(sl_session *session,
                                                      const sl_session_profile_options *options,
                                                      sl_error *err);
 /* Ends the recording, also if it fails; the trace is complete then.  out may be NULL: only the
  * trace is wanted.  A session that is destroyed while it is recorded leaves no trace. */
-SL_API SL_CHECKED sl_status sl_session_profile_stop(sl_session *session, sl_session_profile *out,
-                                                    sl_error *err);
+SL_API SL_CHECKED sl_status sl_session_profile_end(sl_session *session, sl_session_profile *out,
+                                                   sl_error *err);
 SL_API void sl_session_profile_deinit(sl_session_profile *profile); /* NULL is fine */
 /* The profile as readable text.  *out_text is released with sl_free. */
 SL_API SL_CHECKED sl_status sl_session_profile_text(const sl_session_profile *profile,
