@@ -334,6 +334,13 @@ void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const voi
     if (!added) return;
     for (uint32_t i = 0; i < node.input_count; i++) graph->values[node.inputs[i].v].use_count++;
     graph->nodes[graph->node_count++] = node;
+    if (graph->added) {
+        sl_error err = {0};
+        if (graph->added(graph->added_ctx, graph->node_count - 1, &err) != SL_OK) {
+            graph->error = err;
+            return;
+        }
+    }
     if (outputs.count) memcpy(outputs.items, node.outputs, outputs.count * sizeof *outputs.items);
 }
 

@@ -82,6 +82,9 @@ struct sl_graph {
     sl_error error;               /* the first mistake; status SL_OK while there is none */
     void (*release)(void *ctx);   /* of what borrowed constants lie in; NULL: none */
     void *release_ctx;
+    /* Called after each node that is appended; its error is a mistake.  NULL: none. */
+    sl_status (*added)(void *ctx, uint32_t node, sl_error *err);
+    void *added_ctx;
 };
 
 /* sl_graph_create, sl_graph_destroy and sl_graph_check: sluice/graph.h. */
