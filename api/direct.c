@@ -1,5 +1,6 @@
 /* direct.c - Direct mode (sluice/direct.h): the values of a graph, and when its nodes run. */
 #include "api/direct.h"
+#include "api/experts.h"
 #include "api/needs.h"
 #include "api/options.h"
 #include "core/codec.h"
@@ -14,7 +15,8 @@ static bool make_values(sl_direct *d) {
     const size_t each = sizeof *d->values, old = d->value_count * each;
     uint32_t room = d->value_count;
     while (room < count) room = room ? room * 2 : 64;
-    sl_direct_value *values = sl_resize(NULL, d->values, old, room * each, SL_DIRECT_ALIGNMENT);
+    sl_direct_value *values =
+        sl_resize(NULL, d->values, old, room * each, SL_DIRECT_VALUE_ALIGNMENT);
     if (!values) return false;
     memset((char *)values + old, 0, room * each - old);
     d->values = values;
@@ -32,9 +34,9 @@ static sl_status make_room(const sl_direct *d, const sl_value_info *info, sl_dir
                            sl_error *err) {
     const uint64_t bytes = sl_direct_bytes(&info->type);
     const bool encoded = d->device || sl_dtype_infos[info->type.dtype].bytes > 0;
-    if (!own->data && encoded) own->data = sl_allocate(NULL, bytes, SL_DIRECT_ALIGNMENT);
+    if (!own->data && encoded) own->data = sl_allocate(NULL, bytes, SL_DIRECT_VALUE_ALIGNMENT);
     if (!own->slots && !d->device)
-        own->slots = sl_allocate(NULL, slot_bytes(&info->type), SL_DIRECT_ALIGNMENT);
+        own->slots = sl_allocate(NULL, slot_bytes(&info->type), SL_DIRECT_VALUE_ALIGNMENT);
     return (own->data || !encoded) && (own->slots || d->device)
                ? SL_OK
                : sl_no_memory(err, "a value", bytes);
@@ -46,8 +48,8 @@ sl_status sl_direct_room(sl_direct *d, sl_value value, sl_error *err) {
 
 static void release_value(const sl_direct *d, const sl_type *type, sl_direct_value *own) {
     const uint64_t bytes = sl_direct_bytes(type);
-    if (own->data) sl_release(NULL, own->data, bytes, SL_DIRECT_ALIGNMENT);
-    if (own->slots) sl_release(NULL, own->slots, slot_bytes(type), SL_DIRECT_ALIGNMENT);
+    if (own->data) sl_release(NULL, own->data, bytes, SL_DIRECT_VALUE_ALIGNMENT);
+    if (own->slots) sl_release(NULL, own->slots, slot_bytes(type), SL_DIRECT_VALUE_ALIGNMENT);
     if (own->state) d->device->ops->release(d->device, own->state, bytes);
 }
 
@@ -103,8 +105,10 @@ static sl_status find_declared(sl_direct *d, uint32_t v, sl_error *err) {
         own->known = own->ready = true;
         return SL_OK;
     }
-    if (info->kind == SL_VALUE_EXPERTS)
-        return sl_fail(err, SL_UNSUPPORTED, "'%s': experts do not run in direct mode", info->name);
+    if (info->kind == SL_VALUE_EXPERTS) {
+        own->ready = true;
+        return sl_experts_check_graph(d->experts, d->graph, err);
+    }
     const char *kind = info->kind == SL_VALUE_INPUT ? "input" : "weight";
     const sl_direct_given *given = find_given(d, info->name);
     if (!given) return sl_fail(err, SL_INVALID, "%s '%s' was never set", kind, info->name);
@@ -171,6 +175,7 @@ static sl_status open_device(sl_direct *d, const sl_compile_options *options, sl
     SL_TRY(sl_device_find(options->device, &d->row, err));
     if (d->row->checks_only)
         return sl_fail(err, SL_UNSUPPORTED, "the device '%s' computes nothing", d->row->name);
+    d->experts = options->experts;
     d->compile = sl_compiler_options_for(d->row->target);
     SL_TRY(sl_compiler_options_parse(options->compile, &d->compile, err));
     sl_launch_options_parse(options->compile, &given);
@@ -210,8 +215,8 @@ void sl_direct_destroy(sl_direct *d) {
         release_value(d, &d->graph->values[v].type, &d->values[v]);
     if (d->device) d->device->ops->destroy(d->device);
     for (sl_direct_given *given = d->given; given; given = given->next)
-        sl_release(NULL, given->data, given->bytes + 1, SL_DIRECT_ALIGNMENT);
-    sl_release(NULL, d->values, d->value_count * sizeof *d->values, SL_DIRECT_ALIGNMENT);
+        sl_release(NULL, given->data, given->bytes + 1, SL_DIRECT_VALUE_ALIGNMENT);
+    sl_release(NULL, d->values, d->value_count * sizeof *d->values, SL_DIRECT_VALUE_ALIGNMENT);
     sl_arena arena = d->arena;
     sl_arena_deinit(&arena);
 }
@@ -221,9 +226,9 @@ static sl_status keep_given(sl_direct *d, const char *name, size_t bytes, sl_dir
     sl_direct_given *given = SL_ARENA_NEW(&d->arena, sl_direct_given);
     if (!given) return sl_no_memory(err, name, sizeof *given);
     given->name = sl_arena_copy_text(&d->arena, name, strlen(name));
-    given->data = sl_allocate(NULL, bytes + 1, SL_DIRECT_ALIGNMENT);
+    given->data = sl_allocate(NULL, bytes + 1, SL_DIRECT_VALUE_ALIGNMENT);
     if (!given->name || !given->data) {
-        sl_release(NULL, given->data, bytes + 1, SL_DIRECT_ALIGNMENT);
+        sl_release(NULL, given->data, bytes + 1, SL_DIRECT_VALUE_ALIGNMENT);
         return sl_no_memory(err, name, bytes);
     }
     given->bytes = bytes;
@@ -272,6 +277,8 @@ sl_status sl_direct_get(sl_direct *d, sl_value value, const void **out, size_t *
     if (!make_values(d)) return sl_no_memory(err, "direct mode", d->graph->value_count);
     SL_TRY(sl_direct_operand(d, value, err));
     const sl_direct_value *own = &d->values[value.v];
+    if (info->kind == SL_VALUE_EXPERTS)
+        return sl_fail(err, SL_INVALID, "experts '%s' are no value in memory", info->name);
     if (!own->shared && !d->values[info->root.v ? info->root.v : value.v].data)
         return sl_fail(err, SL_UNSUPPORTED, "a value of type %s is not kept in bytes on '%s'",
                        sl_dtype_infos[info->type.dtype].name, d->row->name);

@@ -6,7 +6,7 @@
 #include "runtime/devices.h"
 #include "sluice/direct.h"
 
-enum { SL_DIRECT_ALIGNMENT = 64 };
+enum { SL_DIRECT_VALUE_ALIGNMENT = 64 };
 
 typedef struct {
     void *data;         /* in its own type; of a state: a copy for readers */
@@ -45,7 +45,8 @@ struct sl_direct {
     const sl_device_row *row;
     sl_device *device; /* NULL: the evaluator */
     sl_compiler_options compile;
-    sl_direct_value *values; /* [value_count] */
+    const sl_experts *experts; /* NULL: none */
+    sl_direct_value *values;   /* [value_count] */
     uint32_t value_count;
     sl_direct_given *given;
     sl_direct_program *programs;

@@ -1,5 +1,6 @@
 /* direct_node.c - Direct mode: a node as a graph of its own, which is compiled, loaded and run. */
 #include "api/direct.h"
+#include "api/experts.h"
 #include "compiler/binary.h"
 #include "core/codec.h"
 #include <stdio.h>
@@ -103,7 +104,7 @@ static void unload(const sl_direct *d, sl_direct_program *p) {
     sl_program_destroy(p->program);
     sl_evaluator_destroy(p->evaluator);
     sl_graph_destroy(p->graph);
-    sl_release(NULL, p->key, p->key_bytes, SL_DIRECT_ALIGNMENT);
+    sl_release(NULL, p->key, p->key_bytes, SL_DIRECT_VALUE_ALIGNMENT);
 }
 
 void sl_direct_programs_destroy(sl_direct *d) {
@@ -131,18 +132,18 @@ static sl_status program_of(sl_direct *d, const sl_node *node, sl_graph *graph,
                             sl_direct_program **out, sl_error *err) {
     key_writer key = {0};
     sl_status status = make_key(node, graph, &key, err);
-    if (status == SL_OK) key.bytes = sl_allocate(NULL, key.count, SL_DIRECT_ALIGNMENT);
+    if (status == SL_OK) key.bytes = sl_allocate(NULL, key.count, SL_DIRECT_VALUE_ALIGNMENT);
     if (status == SL_OK && !key.bytes) status = sl_no_memory(err, "a program", key.count);
     if (status == SL_OK) status = make_key(node, graph, &key, err);
     for (sl_direct_program *p = d->programs; p && status == SL_OK; p = p->next) {
         if (p->key_bytes != key.count || memcmp(p->key, key.bytes, key.count) != 0) continue;
         *out = p;
-        sl_release(NULL, key.bytes, key.count, SL_DIRECT_ALIGNMENT);
+        sl_release(NULL, key.bytes, key.count, SL_DIRECT_VALUE_ALIGNMENT);
         sl_graph_destroy(graph);
         return SL_OK;
     }
     if (status == SL_OK) return add_program(d, graph, &key, out, err);
-    if (key.bytes) sl_release(NULL, key.bytes, key.count, SL_DIRECT_ALIGNMENT);
+    if (key.bytes) sl_release(NULL, key.bytes, key.count, SL_DIRECT_VALUE_ALIGNMENT);
     sl_graph_destroy(graph);
     return status;
 }
@@ -156,6 +157,10 @@ static sl_status run_on_device(sl_direct *d, const sl_direct_program *p, const s
         const void *data = own->shared ? own->shared : own->data;
         sl_buffer_id id;
         if (own->known || !sl_program_find(p->program, name_operand(i).text, &id)) continue;
+        if (p->program->buffers[id.v].kind == SL_BUFFER_EXPERTS) {
+            SL_TRY(d->device->ops->bind_experts(p->executable, id, d->experts->source, err));
+            continue;
+        }
         if (own->state) data = own->state;
         SL_TRY(d->device->ops->bind(p->executable, id, (void *)(uintptr_t)data, err));
     }
@@ -169,7 +174,10 @@ static sl_status bind_evaluator(const sl_direct *d, const sl_direct_program *p, 
         const sl_value inner = {i + 1}; /* declared in this order */
         const sl_type *type = &p->graph->values[inner.v].type;
         if (own->known) continue;
-        if (d->graph->values[s->operands[i].v].kind == SL_VALUE_STATE)
+        const sl_value_kind kind = d->graph->values[s->operands[i].v].kind;
+        if (kind == SL_VALUE_EXPERTS)
+            SL_TRY(sl_evaluator_bind_experts(p->evaluator, inner, d->experts->source, err));
+        else if (kind == SL_VALUE_STATE)
             SL_TRY(sl_evaluator_bind_state(p->evaluator, inner, own->slots, err));
         else if (own->slots)
             SL_TRY(sl_evaluator_give(p->evaluator, inner,
