@@ -2,7 +2,8 @@
 #include "api/direct.h"
 #include "api/experts.h"
 #include "api/needs.h"
-#include "api/options.h"
+#include "api/values.h"
+#include "base/structs.h"
 #include "core/codec.h"
 #include "engine/session/compile_options.h"
 #include <string.h>
@@ -186,7 +187,7 @@ sl_status sl_direct_create(sl_graph *graph, const sl_compile_options *given, sl_
                            sl_error *err) {
     SL_NEED(graph && out);
     sl_compile_options options = {0};
-    sl_options_copy(&options, sizeof options, given);
+    SL_TRY(SL_STRUCT_TAKE(sl_compile_options, &options, given, err));
     SL_TRY(sl_graph_check(graph, err));
     if (graph->added)
         return sl_fail(err, SL_INVALID, "graph '%s' is in direct mode already", graph->name);
@@ -245,7 +246,7 @@ sl_status sl_direct_set(sl_direct *d, const char *name, const void *data, size_t
     sl_direct_given *given = find_given(d, name);
     if (info && info->kind != SL_VALUE_INPUT && info->kind != SL_VALUE_WEIGHT &&
         info->kind != SL_VALUE_STATE)
-        return sl_fail(err, SL_INVALID, "'%s' is no input, weight or state", name);
+        return sl_fail(err, SL_INVALID, "'%s' is not an input, weight or state", name);
     if (info) SL_TRY(check_size(info, bytes, err));
     if (given && given->bytes != bytes)
         return sl_fail(err, SL_INVALID, "'%s' was set to %zu bytes before, now to %zu", name,
@@ -269,11 +270,14 @@ static sl_status read_state(sl_direct *d, sl_value root, const void **out, sl_er
     return SL_OK;
 }
 
-sl_status sl_direct_get(sl_direct *d, sl_value value, const void **out, size_t *out_bytes,
+sl_status sl_direct_get(sl_direct *d, sl_value sealed, const void **out, size_t *out_bytes,
                         sl_error *err) {
     SL_NEED(d && out);
+    sl_value value;
+    const bool own_graph = sl_value_open(d->graph, sealed, &value);
     const sl_value_info *info = sl_graph_value(d->graph, value);
-    if (!info) return sl_fail(err, SL_INVALID, "%u is not a value of this graph", value.v);
+    if (!info || !own_graph)
+        return sl_fail(err, SL_INVALID, "no value of graph '%s'", d->graph->name);
     if (!make_values(d)) return sl_no_memory(err, "direct mode", d->graph->value_count);
     SL_TRY(sl_direct_operand(d, value, err));
     const sl_direct_value *own = &d->values[value.v];

@@ -1,8 +1,9 @@
 /* experts.c - Sources of experts for graphs: their making, and what they have to fit. */
-#include "api/experts.h"
+#include "api/experts_made.h"
 #include "api/needs.h"
-#include "api/options.h"
+#include "api/values.h"
 #include "base/sizes.h"
+#include "base/structs.h"
 #include "engine/models/architecture.h"
 #include <string.h>
 
@@ -21,7 +22,7 @@ sl_value sl_graph_add_experts(sl_graph *graph, const char *name, const char *dty
         return (sl_value){0};
     }
     memcpy(type.shape.dims, dims, rank * sizeof *dims);
-    return sl_graph_declare(graph, SL_VALUE_EXPERTS, name, type);
+    return sl_value_seal(graph, sl_graph_declare(graph, SL_VALUE_EXPERTS, name, type));
 }
 
 /* ---- shapes ---- */
@@ -43,7 +44,7 @@ static sl_status find_type(const char *name, int64_t rows, int64_t cols, sl_type
 
 static sl_status keep_shape(sl_experts *x, const sl_expert_shape *given, sl_error *err) {
     sl_expert_shape shape = {0};
-    sl_options_copy(&shape, sizeof shape, given);
+    SL_TRY(SL_STRUCT_TAKE(sl_expert_shape, &shape, given, err));
     if (!shape.down_dtype) shape.down_dtype = shape.dtype;
     if (!shape.layers || shape.layers > MOST_SIDE || !shape.experts || shape.experts > MOST_SIDE ||
         shape.width < 1 || shape.width > MOST_SIDE || shape.hidden < 1 || shape.hidden > MOST_SIDE)
@@ -59,29 +60,30 @@ static sl_status keep_shape(sl_experts *x, const sl_expert_shape *given, sl_erro
     return SL_OK;
 }
 
-static sl_experts *new_experts(void) {
+static sl_made_experts *new_experts(void) {
     sl_arena arena;
     sl_arena_init(&arena, NULL);
-    sl_experts *x = SL_ARENA_NEW(&arena, sl_experts);
+    sl_made_experts *x = SL_ARENA_NEW(&arena, sl_made_experts);
     if (x) x->arena = arena;
     return x;
 }
 
 /* Gives the source away, or destroys it. */
-static sl_status end(sl_experts *x, sl_status status, sl_experts **out) {
+static sl_status end(sl_made_experts *x, sl_status status, sl_experts **out) {
     if (status == SL_OK)
-        *out = x;
+        *out = &x->base;
     else
-        sl_experts_destroy(x);
+        sl_experts_destroy(&x->base);
     return status;
 }
 
-void sl_experts_destroy(sl_experts *x) {
+void sl_experts_destroy(sl_experts *experts) {
+    sl_made_experts *x = (sl_made_experts *)experts;
     if (!x) return;
     sl_expert_store_destroy(x->store);
     if (x->reader) sl_reader_close(x->reader);
     sl_source_close(x->files);
-    if (x->source == &x->called.base) {
+    if (x->base.source == &x->called.base) {
         pthread_cond_destroy(&x->called.returned);
         pthread_mutex_destroy(&x->called.lock);
     }
@@ -89,9 +91,9 @@ void sl_experts_destroy(sl_experts *x) {
     sl_arena_deinit(&arena);
 }
 
-static sl_status open_store(sl_experts *x, uint64_t budget_bytes, sl_error *err) {
+static sl_status open_store(sl_made_experts *x, uint64_t budget_bytes, sl_error *err) {
     SL_TRY(sl_expert_store_create(&x->table, x->reader, budget_bytes, NULL, &x->store, err));
-    x->source = sl_expert_store_source(x->store);
+    x->base.source = sl_expert_store_source(x->store);
     return SL_OK;
 }
 
@@ -102,27 +104,28 @@ static uint64_t matrix_room(const sl_type *type) {
 }
 
 static sl_status call_read(void *ctx, const sl_read *read, sl_error *err) {
-    const sl_experts *x = ctx;
+    const sl_made_experts *x = ctx;
     char *into = read->into;
-    const uint64_t room = matrix_room(&x->gate);
+    const uint64_t room = matrix_room(&x->base.gate);
     const uint32_t expert = (uint32_t)(read->offset / x->stride);
     return x->function.read(x->function.ctx, read->file, expert, into, into + room, into + 2 * room,
                             err);
 }
 
-static sl_status fill_table(sl_experts *x, sl_error *err) {
-    const uint32_t layers = x->shape.layers, experts = x->shape.experts;
+static sl_status fill_table(sl_made_experts *x, sl_error *err) {
+    const uint32_t layers = x->base.shape.layers, experts = x->base.shape.experts;
     sl_expert_layer *layer = SL_ARENA_NEW_ARRAY(&x->arena, sl_expert_layer, layers);
     sl_extent *parts = SL_ARENA_NEW_ARRAY(&x->arena, sl_extent, (size_t)layers * experts);
     if (!layer || !parts) return sl_no_memory(err, "experts", (uint64_t)layers * experts);
     for (uint32_t l = 0; l < layers; l++) {
         layer[l] = (sl_expert_layer){.part_count = 1, .parts = parts + (size_t)l * experts};
         for (uint32_t m = 0; m < SL_EXPERT_MATRICES; m++) {
-            const sl_type type = m == SL_DOWN ? x->down : x->gate;
-            layer[l].matrices[m] = (sl_expert_matrix){
-                .type = type,
-                .piece_count = 1,
-                .pieces = {{.offset = m * matrix_room(&x->gate), .bytes = sl_type_bytes(&type)}}};
+            const sl_type type = m == SL_DOWN ? x->base.down : x->base.gate;
+            layer[l].matrices[m] =
+                (sl_expert_matrix){.type = type,
+                                   .piece_count = 1,
+                                   .pieces = {{.offset = m * matrix_room(&x->base.gate),
+                                               .bytes = sl_type_bytes(&type)}}};
         }
         for (uint32_t e = 0; e < experts; e++)
             parts[(size_t)l * experts + e] = (sl_extent){l, e * x->stride, x->stride};
@@ -137,20 +140,20 @@ static sl_status fill_table(sl_experts *x, sl_error *err) {
     return SL_OK;
 }
 
-static sl_status open_function(sl_experts *x, const sl_expert_shape *shape,
+static sl_status open_function(sl_made_experts *x, const sl_expert_shape *shape,
                                const sl_expert_reader *reader, sl_error *err) {
     uint64_t all;
-    sl_options_copy(&x->function, sizeof x->function, reader);
+    SL_TRY(SL_STRUCT_TAKE(sl_expert_reader, &x->function, reader, err));
     if (!x->function.read) return sl_fail(err, SL_INVALID, "experts: there is no function to read");
-    SL_TRY(keep_shape(x, shape, err));
-    x->stride = 2 * matrix_room(&x->gate) + matrix_room(&x->down);
-    if (!sl_multiply(x->stride * x->shape.experts, x->shape.layers, &all))
+    SL_TRY(keep_shape(&x->base, shape, err));
+    x->stride = 2 * matrix_room(&x->base.gate) + matrix_room(&x->base.down);
+    if (!sl_multiply(x->stride * x->base.shape.experts, x->base.shape.layers, &all))
         return sl_fail(err, SL_INVALID, "experts: their size does not fit 64 bits");
     const sl_read_calls calls = {.read = call_read,
                                  .ctx = x,
                                  .name = "experts",
-                                 .files = x->shape.layers,
-                                 .file_bytes = x->stride * x->shape.experts,
+                                 .files = x->base.shape.layers,
+                                 .file_bytes = x->stride * x->base.shape.experts,
                                  .alignment = MATRIX_ALIGNMENT,
                                  .threads = x->function.threads};
     SL_TRY(fill_table(x, err));
@@ -161,7 +164,7 @@ static sl_status open_function(sl_experts *x, const sl_expert_shape *shape,
 sl_status sl_experts_create(const sl_expert_shape *shape, const sl_expert_reader *reader,
                             sl_experts **out, sl_error *err) {
     SL_NEED(shape && reader && out);
-    sl_experts *x = new_experts();
+    sl_made_experts *x = new_experts();
     if (!x) return sl_no_memory(err, "experts", sizeof *x);
     return end(x, open_function(x, shape, reader, err), out);
 }
@@ -169,16 +172,16 @@ sl_status sl_experts_create(const sl_expert_shape *shape, const sl_expert_reader
 sl_status sl_experts_create_from(const sl_expert_shape *shape, const sl_expert_callbacks *callbacks,
                                  sl_experts **out, sl_error *err) {
     SL_NEED(shape && callbacks && out);
-    sl_experts *x = new_experts();
+    sl_made_experts *x = new_experts();
     if (!x) return sl_no_memory(err, "experts", sizeof *x);
-    sl_status status = keep_shape(x, shape, err);
+    sl_status status = keep_shape(&x->base, shape, err);
     if (status == SL_OK) status = sl_called_experts_init(x, callbacks, err);
     return end(x, status, out);
 }
 
 /* ---- files ---- */
 
-static sl_status open_reader(sl_experts *x, sl_error *err) {
+static sl_status open_reader(sl_made_experts *x, sl_error *err) {
     const uint32_t count = sl_source_file_count(x->files);
     const char **paths = SL_ARENA_NEW_ARRAY(&x->arena, const char *, count + 1);
     if (!paths) return sl_no_memory(err, "file names", count);
@@ -186,7 +189,8 @@ static sl_status open_reader(sl_experts *x, sl_error *err) {
     return sl_reader_open(paths, count, NULL, NULL, &x->reader, err);
 }
 
-static sl_status open_files(sl_experts *x, const char *path, uint64_t budget_bytes, sl_error *err) {
+static sl_status open_files(sl_made_experts *x, const char *path, uint64_t budget_bytes,
+                            sl_error *err) {
     sl_model_config config;
     size_t bytes;
     SL_TRY(sl_source_open(path, NULL, &x->files, err));
@@ -196,14 +200,14 @@ static sl_status open_files(sl_experts *x, const char *path, uint64_t budget_byt
     SL_TRY(sl_expert_table_build(x->files, &config, &x->arena, &x->table, err));
     const sl_expert_layer *first = sl_expert_table_first(&x->table);
     if (!first) return sl_fail(err, SL_INVALID, "%s: the model has no experts", path);
-    x->gate = first->matrices[SL_GATE].type;
-    x->down = first->matrices[SL_DOWN].type;
-    x->shape = (sl_expert_shape){.layers = x->table.layers,
-                                 .experts = x->table.experts,
-                                 .width = config.expert_width,
-                                 .hidden = config.hidden,
-                                 .dtype = sl_dtype_infos[x->gate.dtype].name,
-                                 .down_dtype = sl_dtype_infos[x->down.dtype].name};
+    x->base.gate = first->matrices[SL_GATE].type;
+    x->base.down = first->matrices[SL_DOWN].type;
+    x->base.shape = (sl_expert_shape){.layers = x->table.layers,
+                                      .experts = x->table.experts,
+                                      .width = config.expert_width,
+                                      .hidden = config.hidden,
+                                      .dtype = sl_dtype_infos[x->base.gate.dtype].name,
+                                      .down_dtype = sl_dtype_infos[x->base.down.dtype].name};
     SL_TRY(open_reader(x, err));
     return open_store(x, budget_bytes, err);
 }
@@ -211,118 +215,31 @@ static sl_status open_files(sl_experts *x, const char *path, uint64_t budget_byt
 sl_status sl_experts_open(const char *path, uint64_t budget_bytes, sl_experts **out,
                           sl_error *err) {
     SL_NEED(path && out);
-    sl_experts *x = new_experts();
+    sl_made_experts *x = new_experts();
     if (!x) return sl_no_memory(err, "experts", sizeof *x);
     return end(x, open_files(x, path, budget_bytes, err), out);
 }
 
 /* ---- what is known of a source ---- */
 
-/* Fills what the caller's version of the struct has. */
-static sl_status give(void *out, size_t known_bytes, void *value, const char *what, sl_error *err) {
-    size_t bytes;
-    memcpy(&bytes, out, sizeof bytes);
-    if (bytes < sizeof bytes) return sl_fail(err, SL_INVALID, "%s: struct_size is not set", what);
-    memcpy(value, &bytes, sizeof bytes);
-    memcpy(out, value, bytes < known_bytes ? bytes : known_bytes);
-    return SL_OK;
-}
-
 sl_status sl_experts_shape(const sl_experts *x, sl_expert_shape *out, sl_error *err) {
     SL_NEED(x && out);
-    sl_expert_shape shape = x->shape;
-    return give(out, sizeof shape, &shape, "the shape of experts", err);
+    SL_TRY(SL_STRUCT_CHECK(sl_expert_shape, out, err));
+    SL_STRUCT_GIVE(sl_expert_shape, out, &x->shape);
+    return SL_OK;
 }
 
 sl_status sl_experts_counts(const sl_experts *x, sl_expert_counts *out, sl_error *err) {
     SL_NEED(x && out);
-    const sl_expert_stats stats = x->store ? sl_expert_store_stats(x->store) : (sl_expert_stats){0};
-    sl_expert_counts counts = {.hits = stats.hits,
-                               .misses = stats.misses,
-                               .bytes_read = stats.bytes_read,
-                               .slots = stats.slot_count,
-                               .used_bytes = stats.used_bytes,
-                               .stall_seconds = stats.stall_seconds};
-    return give(out, sizeof counts, &counts, "the counters of experts", err);
-}
-
-/* ---- what a graph must fit ---- */
-
-typedef struct {
-    sl_attr_visitor visitor; /* first */
-    uint32_t layer;
-} layer_finder;
-
-static void find_layer(sl_attr_visitor *visitor, const char *name, sl_attr_kind kind, void *value) {
-    const sl_attr *attr = value;
-    if (kind == SL_ATTR_u32 && strcmp(name, "layer") == 0)
-        ((layer_finder *)visitor)->layer = attr->u32;
-}
-
-static uint32_t layer_of(sl_op op, const void *given) {
-    const sl_op_info *info = sl_op_info_of(op);
-    _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
-    layer_finder finder = {.visitor = {find_layer}};
-    memcpy(attrs, given, info->attrs_bytes);
-    info->visit_attrs(&finder.visitor, attrs);
-    return finder.layer;
-}
-
-static sl_status check_value(const sl_experts *x, const sl_value_info *value, sl_error *err) {
-    if (!x)
-        return sl_fail(
-            err, SL_INVALID,
-            "'%s': the graph has experts, but sl_compile_options.experts names no source "
-            "of them",
-            value->name);
-    const sl_type wanted =
-        sl_type_make(x->gate.dtype, 3, (int64_t)x->shape.experts, x->shape.width, x->shape.hidden);
-    char found[SL_TYPE_TEXT], text[SL_TYPE_TEXT];
-    if (sl_type_equal(&value->type, &wanted)) return SL_OK;
-    return sl_fail(err, SL_INVALID, "experts '%s' are %s, the source has %s", value->name,
-                   sl_type_format(&value->type, found, sizeof found),
-                   sl_type_format(&wanted, text, sizeof text));
-}
-
-sl_status sl_experts_check_graph(const sl_experts *x, const sl_graph *graph, sl_error *err) {
-    for (uint32_t v = 1; v <= graph->value_count; v++)
-        if (graph->values[v].kind == SL_VALUE_EXPERTS)
-            SL_TRY(check_value(x, &graph->values[v], err));
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const sl_node *node = &graph->nodes[n];
-        const uint32_t traits = sl_op_info_of(node->op)->traits;
-        if (!(traits & (SL_OP_REQUESTS | SL_OP_STREAMS))) continue;
-        const uint32_t layer = layer_of(node->op, node->attrs);
-        if (layer >= x->shape.layers)
-            return sl_fail(err, SL_INVALID, "%s: layer is %u, the source of experts has %u",
-                           node->label, layer, x->shape.layers);
-    }
-    return SL_OK;
-}
-
-/* Steps that a device may run at the same time are of one level. */
-sl_status sl_experts_check_program(const sl_program *p, sl_error *err) {
-    const sl_step *request = NULL, *used = NULL;
-    for (uint32_t s = 0; s < p->step_count; s++) {
-        const sl_step *step = &p->steps[s];
-        const uint32_t traits = sl_op_info_of(step->op)->traits;
-        if (traits & SL_OP_REQUESTS) {
-            const bool apart = p->model == SL_SCHEDULE_EDGES || !used || used->level < step->level;
-            if (request && (!used || !apart))
-                return sl_fail(err, SL_INVALID,
-                               "%s: requests experts before those of '%s' are used; let it depend "
-                               "on their result",
-                               step->label, request->label);
-            request = step;
-            used = NULL;
-        }
-        if (!(traits & SL_OP_STREAMS)) continue;
-        if (!request || used ||
-            layer_of(step->op, step->attrs) != layer_of(request->op, request->attrs))
-            return sl_fail(err, SL_INVALID,
-                           "%s: uses experts of layer %u that no moe_group requested for it alone",
-                           step->label, layer_of(step->op, step->attrs));
-        used = step;
-    }
+    SL_TRY(SL_STRUCT_CHECK(sl_expert_counts, out, err));
+    const sl_expert_store *store = ((const sl_made_experts *)x)->store;
+    const sl_expert_stats stats = store ? sl_expert_store_stats(store) : (sl_expert_stats){0};
+    const sl_expert_counts counts = {.hits = stats.hits,
+                                     .misses = stats.misses,
+                                     .bytes_read = stats.bytes_read,
+                                     .slots = stats.slot_count,
+                                     .used_bytes = stats.used_bytes,
+                                     .stall_seconds = stats.stall_seconds};
+    SL_STRUCT_GIVE(sl_expert_counts, out, &counts);
     return SL_OK;
 }

@@ -1,7 +1,7 @@
 /* experts_called.c - A source of experts that is made of callbacks, which are not trusted: what
  * they return is checked, and they are called no more often than they say. */
-#include "api/experts.h"
-#include "api/options.h"
+#include "api/experts_made.h"
+#include "base/structs.h"
 #include <string.h>
 
 enum { MATRIX_ALIGNMENT = 64 };
@@ -164,18 +164,18 @@ static void release(sl_expert_source *base, const sl_expert_lease *lease) {
     pthread_mutex_unlock(&c->lock);
 }
 
-sl_status sl_called_experts_init(sl_experts *x, const sl_expert_callbacks *callbacks,
+sl_status sl_called_experts_init(sl_made_experts *x, const sl_expert_callbacks *callbacks,
                                  sl_error *err) {
     sl_called_experts *c = &x->called;
-    sl_options_copy(&c->calls, sizeof c->calls, callbacks);
+    SL_TRY(SL_STRUCT_TAKE(sl_expert_callbacks, &c->calls, callbacks, err));
     if (!c->calls.take) return sl_fail(err, SL_INVALID, "experts: the callback take is NULL");
-    c->owner = x;
-    c->state = SL_ARENA_NEW_ARRAY(&x->arena, unsigned char, x->shape.experts);
-    c->lent = SL_ARENA_NEW_ARRAY(&x->arena, sl_expert, x->shape.experts);
-    if (!c->state || !c->lent) return sl_no_memory(err, "experts", x->shape.experts);
+    c->owner = &x->base;
+    c->state = SL_ARENA_NEW_ARRAY(&x->arena, unsigned char, x->base.shape.experts);
+    c->lent = SL_ARENA_NEW_ARRAY(&x->arena, sl_expert, x->base.shape.experts);
+    if (!c->state || !c->lent) return sl_no_memory(err, "experts", x->base.shape.experts);
     c->base = (sl_expert_source){request, take, release, c->calls.most_taken};
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->returned, NULL);
-    x->source = &c->base;
+    x->base.source = &c->base;
     return SL_OK;
 }

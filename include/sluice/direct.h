@@ -24,21 +24,21 @@ typedef struct sl_direct sl_direct;
  * it cannot run, that is a mistake of the graph (sl_graph_check), whose message begins with the
  * label of the node.  Nodes that the graph has already run with sl_direct_run.  The graph must
  * outlive the result.  A graph has one of these at a time. */
-SL_CHECKED sl_status sl_direct_create(sl_graph *graph, const sl_compile_options *options,
-                                      sl_direct **out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_direct_create(sl_graph *graph, const sl_compile_options *options,
+                                             sl_direct **out, sl_error *err);
 SL_API void sl_direct_destroy(sl_direct *direct); /* NULL is fine */
 /* Sets an input, weight or state by name, also before it is declared; it must be set before the
  * first node that uses it is added.  The data is copied.  States are zero until they are set. */
-SL_CHECKED sl_status sl_direct_set(sl_direct *direct, const char *name, const void *data,
-                                   size_t bytes, sl_error *err);
+SL_API SL_CHECKED sl_status sl_direct_set(sl_direct *direct, const char *name, const void *data,
+                                          size_t bytes, sl_error *err);
 /* The data of any value of the graph, in its own type, valid until it is computed again; out_bytes
  * may be NULL.  Fails for a value that was not computed, for experts, and for a state that was
  * updated since: the version that a node returned is the one to read. */
-SL_CHECKED sl_status sl_direct_get(sl_direct *direct, sl_value value, const void **out,
-                                   size_t *out_bytes, sl_error *err);
+SL_API SL_CHECKED sl_status sl_direct_get(sl_direct *direct, sl_value value, const void **out,
+                                          size_t *out_bytes, sl_error *err);
 /* Runs all nodes of the graph from the first to the last: of a graph that was read from a file, or
  * again with other inputs.  States keep what they hold. */
-SL_CHECKED sl_status sl_direct_run(sl_direct *direct, sl_error *err);
+SL_API SL_CHECKED sl_status sl_direct_run(sl_direct *direct, sl_error *err);
 
 #ifdef __cplusplus
 }

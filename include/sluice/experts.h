@@ -47,15 +47,16 @@ typedef struct {
     uint64_t budget_bytes; /* of the cache; 0: all experts stay.  Too little is an error. */
     uint32_t threads;      /* that call read; 0: 4 */
 } sl_expert_reader;
-SL_CHECKED sl_status sl_experts_create(const sl_expert_shape *shape, const sl_expert_reader *reader,
-                                       sl_experts **out, sl_error *err);
+SL_API SL_CHECKED sl_status sl_experts_create(const sl_expert_shape *shape,
+                                              const sl_expert_reader *reader, sl_experts **out,
+                                              sl_error *err);
 
 /* ---- Files ---- */
 
 /* The experts of a model: a pack, a GGUF file, or a folder of safetensors with its config.json.
  * sl_experts_shape says which there are. */
-SL_CHECKED sl_status sl_experts_open(const char *path, uint64_t budget_bytes, sl_experts **out,
-                                     sl_error *err);
+SL_API SL_CHECKED sl_status sl_experts_open(const char *path, uint64_t budget_bytes,
+                                            sl_experts **out, sl_error *err);
 
 /* ---- Callbacks ---- */
 
@@ -65,7 +66,7 @@ typedef struct {
     const void *gate, *up, *down; /* 64-byte aligned */
     size_t gate_bytes, up_bytes, down_bytes;
     void *handle; /* yours */
-} sl_expert;
+} sl_expert;      /* closed */
 typedef struct {
     size_t struct_size;
     void *ctx;
@@ -84,14 +85,14 @@ typedef struct {
 /* What take returns is checked: an expert that was not requested, a matrix of another size or
  * without alignment fails the run, and the expert is released.  After an error, nothing more of the
  * request is taken. */
-SL_CHECKED sl_status sl_experts_create_from(const sl_expert_shape *shape,
-                                            const sl_expert_callbacks *callbacks, sl_experts **out,
-                                            sl_error *err);
+SL_API SL_CHECKED sl_status sl_experts_create_from(const sl_expert_shape *shape,
+                                                   const sl_expert_callbacks *callbacks,
+                                                   sl_experts **out, sl_error *err);
 
 SL_API void sl_experts_destroy(sl_experts *experts); /* NULL is fine; waits for reads in flight */
-/* The shape; its texts are valid as long as the source.  The caller sets struct_size. */
-SL_CHECKED sl_status sl_experts_shape(const sl_experts *experts, sl_expert_shape *out,
-                                      sl_error *err);
+/* The shape; its texts are valid as long as the source. */
+SL_API SL_CHECKED sl_status sl_experts_shape(const sl_experts *experts, sl_expert_shape *out,
+                                             sl_error *err);
 /* Counters of the cache since it was made; all 0 of callbacks. */
 typedef struct {
     size_t struct_size;
@@ -100,8 +101,8 @@ typedef struct {
     uint64_t slots, used_bytes; /* experts that the cache has room for; memory that it takes */
     double stall_seconds;       /* in which a run could only wait for reads */
 } sl_expert_counts;
-SL_CHECKED sl_status sl_experts_counts(const sl_experts *experts, sl_expert_counts *out,
-                                       sl_error *err);
+SL_API SL_CHECKED sl_status sl_experts_counts(const sl_experts *experts, sl_expert_counts *out,
+                                              sl_error *err);
 
 #ifdef __cplusplus
 }
