@@ -5,6 +5,7 @@
 #include "sluice/executor.h"
 #include "sluice/experts.h"
 #include "sluice/inspect.h"
+#include "sluice/weights.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -256,6 +257,13 @@ static sl_status experts(const void *shape, const void *reader, const void *call
                   : sl_experts_create_from(shape, &none, &made, err);
 }
 
+static sl_status weight_source(const void *given, sl_error *err) {
+    static const sl_weight_source none = {.struct_size = sizeof none};
+    const char *dtype;
+    size_t bytes;
+    return sl_weight_describe(given ? given : &none, &dtype, &bytes, err);
+}
+
 static sl_status expert_shape_given(const void *given, sl_error *err) {
     return experts(given, NULL, NULL, err);
 }
@@ -288,6 +296,7 @@ static const struct {
     {"sl_compare_options", sizeof(sl_compare_options), compare},
     {"sl_node_spec", sizeof(sl_node_spec), node},
     {"sl_custom_op", sizeof(sl_custom_op), custom},
+    {"sl_weight_source", sizeof(sl_weight_source), weight_source},
     {"sl_expert_shape", sizeof(sl_expert_shape), expert_shape_given},
     {"sl_expert_reader", sizeof(sl_expert_reader), expert_reader},
     {"sl_expert_callbacks", sizeof(sl_expert_callbacks), expert_callbacks},
