@@ -83,8 +83,8 @@ static sl_status add_slot(sl_compiled *c, uint32_t v, sl_tensor *shared, sl_erro
     }
     slot->value = v;
     slot->buffer = NONE;
-    slot->is_needed =
-        value->kind != SL_VALUE_STATE && value->use_count > 0 && sl_type_bytes(&value->type) > 0;
+    slot->is_needed = sl_value_declared_kind(value) != SL_VALUE_STATE && value->use_count > 0 &&
+                      sl_type_bytes(&value->type) > 0;
     c->slot_of[v] = c->slot_count;
     return SL_OK;
 }

@@ -84,7 +84,9 @@ static sl_status start_state(sl_direct *d, uint32_t v, sl_error *err) {
     const sl_value_info *info = &d->graph->values[v];
     sl_direct_value *own = &d->values[v];
     const sl_direct_given *given = find_given(d, info->name);
-    if (own->ready) return SL_OK;
+    if (own->started) return SL_OK;
+    if (!given && info->was_weight)
+        return sl_fail(err, SL_INVALID, "weight '%s' was never set", info->name);
     SL_TRY(make_room(d, info, own, err)); /* zeros */
     if (given) SL_TRY(check_size(info, given->bytes, err));
     if (d->device && !own->state)
@@ -94,7 +96,7 @@ static sl_status start_state(sl_direct *d, uint32_t v, sl_error *err) {
     const void *start = given ? given->data : own->data;
     if (start) SL_TRY(write_state(d, info, own, start, err));
     own->current = v;
-    own->ready = true;
+    own->started = own->ready = true;
     return SL_OK;
 }
 
@@ -254,7 +256,7 @@ sl_status sl_direct_set(sl_direct *d, const char *name, const void *data, size_t
     if (!given) SL_TRY(keep_given(d, name, bytes, &given, err));
     if (bytes) memcpy(given->data, data, bytes);
     if (!info || id.v >= d->value_count || !d->values[id.v].ready) return SL_OK;
-    if (info->kind == SL_VALUE_STATE) return write_state(d, info, &d->values[id.v], data, err);
+    if (d->values[id.v].started) return write_state(d, info, &d->values[id.v], data, err);
     return d->device && info->kind == SL_VALUE_WEIGHT
                ? d->device->ops->weight_changed(d->device, given->data, err)
                : SL_OK;

@@ -14,6 +14,7 @@ typedef struct {
     double *slots;      /* on the evaluator: results and states as it holds them */
     void *state;        /* of a declared state: device memory */
     uint32_t current;   /* of a declared state: its latest version */
+    bool started;       /* a declared state has what it begins with */
     bool ready;         /* computed, or found among what was set */
     bool known;         /* computed from constants by the compiler */
 } sl_direct_value;

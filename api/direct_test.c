@@ -225,7 +225,8 @@ static void random_graphs_have_the_same_bits(void **state) {
         void **data = calloc(graph->value_count + 1, sizeof *data);
         assert_non_null(data);
         for (uint32_t v = 1; v <= graph->value_count; v++)
-            if (graph->values[v].kind == SL_VALUE_INPUT || graph->values[v].kind == SL_VALUE_WEIGHT)
+            if (graph->values[v].kind == SL_VALUE_INPUT ||
+                sl_value_declared_kind(&graph->values[v]) == SL_VALUE_WEIGHT)
                 data[v] = numbers(&graph->values[v].type,
                                   strcmp(graph->values[v].name, "positions") == 0, v);
         for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {

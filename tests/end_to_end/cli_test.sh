@@ -399,12 +399,15 @@ test_examples() {
     holds "example: a transformer block" shows transformer 'cpu and double precision are alike'
     holds "example: a solver" shows newton 'the cube root of 27 is 3$'
     holds "example: experts from a function" shows moe_experts '^2 slots, 6 reads'
+    holds "example: training" shows train_mlp '^step 200: loss 0\.00'
     holds "example: two graphs" shows two_graphs '^prefill with decode and one full pass agree$'
     if [ -n "${SLUICE_CUDA_EMULATOR:-}" ]; then
         LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*} \
             holds "example: two graphs on a GPU" shows two_graphs ' full pass agree$' cuda
         LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*} \
             holds "example: experts on a GPU" shows moe_experts '^2 slots, 8 reads' cuda
+        LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*} \
+            holds "example: training on a GPU" shows train_mlp '^step 200: loss 0\.00' cuda
     else
         skip "example: two graphs on a GPU" "no emulated driver was built"
     fi
