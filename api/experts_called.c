@@ -14,7 +14,7 @@ static sl_called_experts *called_of(sl_expert_source *base) {
 /* The status of a callback; adds a message if it left none. */
 static sl_status result_of(sl_status status, const char *what, uint32_t layer, sl_error *err) {
     if (status == SL_OK) return SL_OK;
-    if (err && err->status == status && err->message[0]) return status;
+    if (err->status == status && err->message[0]) return status;
     return sl_fail(err, status, "experts of layer %u: %s: %s", layer, what, sl_status_text(status));
 }
 
@@ -34,14 +34,16 @@ static sl_status request(sl_expert_source *base, sl_layer_id layer, const int32_
     c->failure = (sl_error){0};
     pthread_mutex_unlock(&c->lock);
     if (!c->calls.request) return SL_OK;
-    if (err) *err = (sl_error){0};
-    const sl_status status =
-        c->calls.request(c->calls.ctx, layer.v, (const uint32_t *)experts, count, err);
+    sl_error failure = {0};
+    sl_status status =
+        c->calls.request(c->calls.ctx, layer.v, (const uint32_t *)experts, count, &failure);
     if (status == SL_OK) return SL_OK;
     pthread_mutex_lock(&c->lock);
     c->left = 0;
     pthread_mutex_unlock(&c->lock);
-    return result_of(status, "request", layer.v, err);
+    status = result_of(status, "request", layer.v, &failure);
+    if (err) *err = failure;
+    return status;
 }
 
 static sl_status check_matrix(const char *name, const void *data, size_t bytes, const sl_type *type,

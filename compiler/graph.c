@@ -351,8 +351,9 @@ void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const voi
     graph->nodes[graph->node_count++] = node;
     if (graph->added) {
         sl_error err = {0};
-        if (graph->added(graph->added_ctx, graph->node_count - 1, &err) != SL_OK) {
-            graph->error = err;
+        const sl_status status = graph->added(graph->added_ctx, graph->node_count - 1, &err);
+        if (status != SL_OK) {
+            sl_graph_mistake(graph, status, "%s", err.message);
             return;
         }
     }
