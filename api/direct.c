@@ -258,7 +258,7 @@ sl_status sl_direct_set(sl_direct *d, const char *name, const void *data, size_t
     if (!info || id.v >= d->value_count || !d->values[id.v].ready) return SL_OK;
     if (d->values[id.v].started) return write_state(d, info, &d->values[id.v], data, err);
     return d->device && info->kind == SL_VALUE_WEIGHT
-               ? d->device->ops->weight_changed(d->device, given->data, err)
+               ? d->device->ops->weight_changed(d->device, given->data, 0, bytes, err)
                : SL_OK;
 }
 

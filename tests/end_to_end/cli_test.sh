@@ -72,6 +72,11 @@ IR
     holds "ir check names it" says '^unsupported here matmul: .*cuda'
     holds "ir run on the cpu" prints '^y : f32\[2,4\] = ' ir run "$source"
     holds "ir run invents what is missing and says so" grep -q 'x, gain' "$folder/stderr"
+    echo 'graph "g" { input %x : f32[2,64] weight %w : q4[16,64] %y = linear(%x, %w) output "y" = %y }' >"$folder/q4.ir"
+    holds "ir run quantises what it invents" prints '^y : f32\[2,16\] = -?[1-9]?[0-9]*\.[0-9]*[1-9]' ir run "$folder/q4.ir"
+    sed s/q4/q4_m/ "$folder/q4.ir" >"$folder/q4_m.ir"
+    holds "ir run does not invent weights of MLX" refuses 1 "weight 'w' is q4_m, of which there are no random values" \
+        ir run "$folder/q4_m.ir"
     "$program" ir run "$source" --device cpu --json >"$folder/cpu.json" 2>/dev/null
     "$program" ir run "$source" --device ref --json >"$folder/ref.json" 2>/dev/null
     holds "cpu and ref agree" python3 - "$folder/cpu.json" "$folder/ref.json" <<'PY'
