@@ -1,5 +1,6 @@
 /* compiled.c - Compiling and running graphs (sluice/graph.h, sluice/executor.h). */
 #include "api/compiled.h"
+#include "api/experts.h"
 #include "api/needs.h"
 #include "base/clock.h"
 #include "base/structs.h"
@@ -48,7 +49,7 @@ static sl_status open_executor(const sl_compile_options *options, sl_executor **
 }
 
 sl_status sl_place_open(const sl_compile_options *options, sl_place *out, sl_error *err) {
-    *out = (sl_place){0};
+    *out = (sl_place){.experts = options->experts};
     SL_TRY(open_executor(options, &out->executor, err));
     sl_status status = SL_OK;
     if (options->share)
@@ -82,8 +83,8 @@ static sl_status add_slot(sl_compiled *c, uint32_t v, sl_tensor *shared, sl_erro
     }
     slot->value = v;
     slot->buffer = NONE;
-    slot->is_needed =
-        value->kind != SL_VALUE_STATE && value->use_count > 0 && sl_type_bytes(&value->type) > 0;
+    slot->is_needed = sl_value_declared_kind(value) != SL_VALUE_STATE && value->use_count > 0 &&
+                      sl_type_bytes(&value->type) > 0;
     c->slot_of[v] = c->slot_count;
     return SL_OK;
 }
@@ -102,12 +103,8 @@ static sl_status make_slots(sl_compiled *c, sl_error *err) {
         c->results[o].buffer = NONE;
     }
     SL_TRY(sl_storage_join(c->storage, g, shared, err));
-    for (uint32_t v = 1; v <= g->value_count; v++) {
-        if (g->values[v].kind == SL_VALUE_EXPERTS)
-            return sl_fail(err, SL_UNSUPPORTED, "'%s': a graph without a model cannot have experts",
-                           g->values[v].name);
+    for (uint32_t v = 1; v <= g->value_count; v++)
         if (has_memory(&g->values[v])) SL_TRY(add_slot(c, v, shared[v], err));
-    }
     return SL_OK;
 }
 
@@ -157,6 +154,9 @@ static sl_status load_in_turn(sl_compiled *c, sl_error *err) {
     SL_TRY(device->ops->load(device, c->program, &c->executable, err));
     for (uint32_t b = 0; b < c->program->buffer_count; b++) {
         const sl_buffer *buffer = &c->program->buffers[b];
+        if (buffer->kind == SL_BUFFER_EXPERTS)
+            SL_TRY(device->ops->bind_experts(c->executable, (sl_buffer_id){b}, c->experts->source,
+                                             err));
         const bool is_declared = buffer->kind == SL_BUFFER_INPUT ||
                                  buffer->kind == SL_BUFFER_WEIGHT ||
                                  buffer->kind == SL_BUFFER_STATE;
@@ -174,6 +174,7 @@ static sl_status load_on_device(sl_compiled *c, sl_error *err) {
     sl_status status =
         sl_compile_graph(copy, &c->compile, c->executor->allocator, &c->program, err);
     sl_graph_destroy(copy);
+    if (status == SL_OK) status = sl_experts_check_program(c->program, err);
     if (status != SL_OK) return status;
     sl_queue_enter(c->executor->queue);
     status = load_in_turn(c, err);
@@ -184,6 +185,9 @@ static sl_status load_on_device(sl_compiled *c, sl_error *err) {
 static sl_status load_evaluator(sl_compiled *c, sl_error *err) {
     SL_TRY(sl_graph_verify(c->graph, err));
     SL_TRY(sl_evaluator_create(c->graph, c->executor->allocator, &c->evaluator, err));
+    for (uint32_t v = 1; v <= c->graph->value_count; v++)
+        if (c->graph->values[v].kind == SL_VALUE_EXPERTS)
+            SL_TRY(sl_evaluator_bind_experts(c->evaluator, (sl_value){v}, c->experts->source, err));
     SL_TRY(make_blocks(c, c->graph->output_count, err));
     for (uint32_t o = 0; o < c->graph->output_count; o++) {
         SL_TRY(sl_compiled_own_block(c, o, err));
@@ -196,6 +200,7 @@ static sl_status fill_compiled(sl_compiled *c, const sl_graph *graph, const char
                                sl_error *err) {
     c->compile = sl_compiler_options_for(c->executor->row->target);
     SL_TRY(sl_compiler_options_parse(words, &c->compile, err));
+    SL_TRY(sl_experts_check_graph(c->experts, graph, err));
     SL_TRY(sl_graph_copy(graph, c->executor->allocator, &c->graph, err));
     SL_TRY(make_slots(c, err));
     return c->executor->device ? load_on_device(c, err) : load_evaluator(c, err);
@@ -210,6 +215,7 @@ sl_status sl_compile_for(const sl_graph *graph, const sl_place *place, const cha
     c->arena = arena;
     c->executor = sl_executor_take(place->executor);
     c->storage = sl_storage_take(place->storage);
+    c->experts = place->experts;
     const sl_status status = fill_compiled(c, graph, words, err);
     if (status == SL_OK)
         *out = c;
@@ -251,7 +257,7 @@ void sl_compiled_destroy(sl_compiled *c) {
     for (uint32_t b = 0; b < c->block_count; b++) sl_compiled_release_block(c, b);
     sl_program_destroy(c->program);
     sl_graph_destroy(c->graph);
-    const sl_place place = {c->executor, c->storage};
+    const sl_place place = {c->executor, c->storage, NULL};
     sl_arena arena = c->arena;
     sl_arena_deinit(&arena);
     sl_place_close(&place);

@@ -47,7 +47,8 @@ struct sl_compiled {
     sl_arena arena;
     sl_executor *executor;
     sl_storage *storage;
-    sl_graph *graph; /* a copy, which nobody adds to */
+    const sl_experts *experts; /* borrowed; NULL: none */
+    sl_graph *graph;           /* a copy, which nobody adds to */
     sl_compiler_options compile;
     sl_program *program; /* of a device */
     sl_executable *executable;
@@ -72,6 +73,7 @@ struct sl_compiled {
 typedef struct {
     sl_executor *executor;
     sl_storage *storage;
+    const sl_experts *experts; /* borrowed; NULL: none */
 } sl_place;
 /* That of the options, which are complete. */
 SL_CHECKED sl_status sl_place_open(const sl_compile_options *options, sl_place *out, sl_error *err);

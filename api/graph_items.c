@@ -151,7 +151,7 @@ sl_status sl_graph_item_at(const sl_graph *graph, uint32_t index, sl_graph_item 
     if (output) value = &graph->values[output->value.v];
     sl_graph_item item = {.name = output ? output->name : value->name,
                           .dtype = sl_dtype_infos[value->type.dtype].name,
-                          .kind = output ? "output" : kinds[value->kind],
+                          .kind = output ? "output" : kinds[sl_value_declared_kind(value)],
                           .rank = value->type.shape.rank};
     memcpy(item.dims, value->type.shape.dims, item.rank * sizeof item.dims[0]);
     SL_STRUCT_GIVE(sl_graph_item, out, &item);

@@ -3,7 +3,9 @@
  * missing. */
 #include "api/values.h"
 #include "sluice/executor.h"
+#include "sluice/experts.h"
 #include "sluice/inspect.h"
+#include "sluice/weights.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -18,6 +20,7 @@ static struct {
     sl_compiled *compiled;
     sl_legality *legality;
     sl_custom_ops *customs;
+    sl_experts *experts;
 } at;
 
 /* ---- structs that are filled in ---- */
@@ -42,6 +45,8 @@ CALL(gpu_floors, sl_measure_gpu(at.model, out, err))
 CALL(disk_floor, sl_measure_disk(at.model, out, err))
 CALL(floors, sl_measure_floors(1, out, err))
 CALL(timing, sl_compiled_timing_of(at.compiled, out, err))
+CALL(expert_shape, sl_experts_shape(at.experts, out, err))
+CALL(expert_counts, sl_experts_counts(at.experts, out, err))
 CALL(compare_report, sl_compare(at.other, at.model, NULL, out, err))
 
 static const struct {
@@ -66,6 +71,8 @@ static const struct {
     {"sl_disk_floor", sizeof(sl_disk_floor), disk_floor, true},
     {"sl_floors", sizeof(sl_floors), floors, true},
     {"sl_compiled_timing", sizeof(sl_compiled_timing), timing, false},
+    {"sl_expert_shape", sizeof(sl_expert_shape), expert_shape, false},
+    {"sl_expert_counts", sizeof(sl_expert_counts), expert_counts, false},
     {"sl_compare_report", sizeof(sl_compare_report), compare_report, true},
 };
 enum { RESULTS = sizeof results / sizeof results[0], ROOM = 16384, NEWER = 64, MARK = 0xa5 };
@@ -268,6 +275,39 @@ static sl_status custom(const void *given, sl_error *err) {
     return sl_custom_ops_add(at.customs, given ? given : &empty, err);
 }
 
+/* Without one, an empty one. */
+static sl_status experts(const void *shape, const void *reader, const void *callbacks,
+                         sl_error *err) {
+    static const sl_expert_shape no_shape = {.struct_size = sizeof no_shape};
+    static const sl_expert_reader no_reader = {.struct_size = sizeof no_reader};
+    static const sl_expert_callbacks none = {.struct_size = sizeof none};
+    sl_experts *made = NULL;
+    if (!shape) shape = &no_shape;
+    if (callbacks) return sl_experts_create_from(shape, callbacks, &made, err);
+    return reader ? sl_experts_create(shape, reader, &made, err)
+                  : sl_experts_create_from(shape, &none, &made, err);
+}
+
+static sl_status weight_source(const void *given, sl_error *err) {
+    static const sl_weight_source none = {.struct_size = sizeof none};
+    const char *dtype;
+    size_t bytes;
+    return sl_weight_describe(given ? given : &none, &dtype, &bytes, err);
+}
+
+static sl_status expert_shape_given(const void *given, sl_error *err) {
+    return experts(given, NULL, NULL, err);
+}
+static sl_status expert_reader(const void *given, sl_error *err) {
+    static const sl_expert_reader none = {.struct_size = sizeof none};
+    return experts(NULL, given ? given : &none, NULL, err);
+}
+static sl_status expert_callbacks(const void *given, sl_error *err) {
+    static const sl_expert_callbacks none = {.struct_size = sizeof none};
+    static const sl_expert_shape shape = {sizeof shape, 1, 1, 1, 1, "f32", NULL};
+    return experts(&shape, NULL, given ? given : &none, err);
+}
+
 static const struct {
     const char *name;
     size_t bytes;
@@ -289,6 +329,10 @@ static const struct {
     {"sl_compare_options", sizeof(sl_compare_options), compare},
     {"sl_node_spec", sizeof(sl_node_spec), node},
     {"sl_custom_op", sizeof(sl_custom_op), custom},
+    {"sl_weight_source", sizeof(sl_weight_source), weight_source},
+    {"sl_expert_shape", sizeof(sl_expert_shape), expert_shape_given},
+    {"sl_expert_reader", sizeof(sl_expert_reader), expert_reader},
+    {"sl_expert_callbacks", sizeof(sl_expert_callbacks), expert_callbacks},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
@@ -339,11 +383,13 @@ static int set_up(void **state) {
     must(sl_compiled_set(at.compiled, "x", (float[4]){0}, 16, &err), &err);
     must(sl_graph_legality(at.graph, "cpu", &at.legality, &err), &err);
     must(sl_custom_ops_create(&at.customs, &err), &err);
+    must(sl_experts_open("models/fable", 0, &at.experts, &err), &err);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
+    sl_experts_destroy(at.experts);
     sl_custom_ops_destroy(at.customs);
     sl_legality_destroy(at.legality);
     sl_compiled_destroy(at.compiled);

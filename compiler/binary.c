@@ -184,7 +184,7 @@ static uint32_t put_items(writer *w, const sl_graph *graph, uint32_t *ids) {
             continue;
         }
         ids[v] = ++id;
-        put_u8(w, info->kind);
+        put_u8(w, sl_value_declared_kind(info));
         put_text(w, info->name);
         put_type(w, info);
         if (info->kind == SL_VALUE_CONSTANT) put_constant(w, info);

@@ -172,6 +172,20 @@ void sl_graph_label(sl_graph *graph, const char *name) {
     graph->next_name = name;
 }
 
+/* Weights that the node writes become states. */
+static void make_states(sl_graph *graph, const sl_node *node) {
+    const sl_op_info *info = sl_op_info_of(node->op);
+    for (uint32_t i = 0; i < node->input_count && info->traits & SL_OP_ASSIGNS; i++) {
+        const sl_value_info *value = sl_graph_value(graph, node->inputs[i]);
+        if (!value || value->kind != SL_VALUE_WEIGHT || sl_input_kind(info, i) != SL_OPERAND_STATE)
+            continue;
+        sl_value_info *own = &graph->values[node->inputs[i].v];
+        own->kind = SL_VALUE_STATE;
+        own->root = node->inputs[i];
+        own->was_weight = true;
+    }
+}
+
 static bool collect_inputs(sl_graph *graph, const sl_node *node, sl_type *types) {
     const sl_op_info *info = sl_op_info_of(node->op);
     for (uint32_t i = 0; i < node->input_count; i++) {
@@ -254,6 +268,7 @@ static const sl_type *infer_node(sl_graph *graph, const sl_node *node, sl_arena 
         sl_graph_mistake(graph, SL_NO_MEMORY, "no memory for a node");
         return NULL;
     }
+    make_states(graph, node);
     if (!collect_inputs(graph, node, in)) return NULL;
     const sl_infer_args args = {node->label,       in, node->attrs, out, node->input_count,
                                 node->output_count};
@@ -334,6 +349,14 @@ void sl_graph_append_list(sl_graph *graph, sl_op op, sl_values inputs, const voi
     if (!added) return;
     for (uint32_t i = 0; i < node.input_count; i++) graph->values[node.inputs[i].v].use_count++;
     graph->nodes[graph->node_count++] = node;
+    if (graph->added) {
+        sl_error err = {0};
+        const sl_status status = graph->added(graph->added_ctx, graph->node_count - 1, &err);
+        if (status != SL_OK) {
+            sl_graph_mistake(graph, status, "%s", err.message);
+            return;
+        }
+    }
     if (outputs.count) memcpy(outputs.items, node.outputs, outputs.count * sizeof *outputs.items);
 }
 

@@ -39,6 +39,7 @@ typedef struct {
     bool borrowed;           /* the data outlives the graph and what is compiled from it */
     uint32_t use_count;      /* by nodes and outputs */
     uint32_t tag;            /* of a declared value: sl_graph_tag */
+    bool was_weight;         /* a state that was declared as a weight, which a node assigns */
 } sl_value_info;
 
 typedef struct {
@@ -82,6 +83,9 @@ struct sl_graph {
     sl_error error;               /* the first mistake; status SL_OK while there is none */
     void (*release)(void *ctx);   /* of what borrowed constants lie in; NULL: none */
     void *release_ctx;
+    /* Called after each node that is appended; its error is a mistake.  NULL: none. */
+    sl_status (*added)(void *ctx, uint32_t node, sl_error *err);
+    void *added_ctx;
 };
 
 /* sl_graph_create, sl_graph_destroy and sl_graph_check: sluice/graph.h. */
@@ -94,6 +98,10 @@ void sl_graph_own(sl_graph *graph, sl_graph *body);
 /* INPUT, WEIGHT, STATE or EXPERTS; names are unique among the values that have one.  A dim may be
  * what sl_graph_symbol returned. */
 sl_value sl_graph_declare(sl_graph *graph, sl_value_kind kind, const char *name, sl_type type);
+/* The kind that a value was declared with. */
+static inline sl_value_kind sl_value_declared_kind(const sl_value_info *value) {
+    return value->was_weight ? SL_VALUE_WEIGHT : value->kind;
+}
 /* A number of the builder's own for a declared value, 0 until it is set: passes and copies keep it,
  * files do not hold it. */
 void sl_graph_tag(sl_graph *graph, sl_value value, uint32_t tag);

@@ -195,7 +195,7 @@ static void put_symbolic_type(printer *p, const sl_graph *graph, const sl_value_
 static void put_declaration(printer *p, const sl_graph *graph, sl_value value) {
     static const char *const words[] = {"input", "weight", "constant", "state", "experts"};
     const sl_value_info *info = &graph->values[value.v];
-    putf(p, "  %s ", words[info->kind]);
+    putf(p, "  %s ", words[sl_value_declared_kind(info)]);
     put_value(p, graph, value);
     put(p, " : ");
     put_symbolic_type(p, graph, info);

@@ -98,7 +98,7 @@ static void bind_declared(const binder *b, uint32_t v) {
     for (uint32_t d = 0; info->symbols && d < type.shape.rank; d++)
         if (info->symbols[d]) type.shape.dims[d] = b->sizes[info->symbols[d] - 1];
     if (info->kind != SL_VALUE_CONSTANT)
-        b->now[v] = sl_graph_declare(b->to, info->kind, info->name, type);
+        b->now[v] = sl_graph_declare(b->to, sl_value_declared_kind(info), info->name, type);
     else if (!info->borrowed)
         b->now[v] = sl_graph_constant(b->to, info->name, type, info->data);
     else

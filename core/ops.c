@@ -70,7 +70,8 @@ static void fill_all(void) {
         VIEW = SL_OP_VIEW,
         REQUESTS = SL_OP_REQUESTS,
         STREAMS = SL_OP_STREAMS,
-        RUNS = SL_OP_RUNS
+        RUNS = SL_OP_RUNS,
+        ASSIGNS = SL_OP_ASSIGNS
     };
 #define OP(NAME, INPUTS, OUTPUTS, ATTRS, TRAITS, SUMMARY)                                          \
     infos[SL_OP_##NAME] = (sl_op_info){.name = #NAME,                                              \

@@ -8,7 +8,8 @@ enum {
     SL_OP_VIEW = 2,
     SL_OP_REQUESTS = 4,
     SL_OP_STREAMS = 8,
-    SL_OP_RUNS = 16
+    SL_OP_RUNS = 16,
+    SL_OP_ASSIGNS = 32
 };
 
 /* sl_op: SL_OP_add, SL_OP_sub, ... */

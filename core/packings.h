@@ -11,6 +11,7 @@ typedef enum {
     SL_SCHEME_E4M3,
     SL_SCHEME_E5M2,
     SL_SCHEME_NVFP4,
+    SL_SCHEME_MLX,
     SL_SCHEME_GGUF
 } sl_scheme_kind;
 

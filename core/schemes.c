@@ -2,13 +2,19 @@
 #include <stdio.h>
 
 static const sl_scheme schemes[] = {
-    {"int8_block", SL_SCHEME_INT8, 1, false, NULL},
-    {"int8_block_asym", SL_SCHEME_INT8_ASYM, 2, false, NULL},
-    {"int4_block", SL_SCHEME_INT4, 1, true, NULL},
-    {"int4_block_asym", SL_SCHEME_INT4_ASYM, 2, true, NULL},
-    {"fp8_e4m3", SL_SCHEME_E4M3, 1, false, NULL},
-    {"fp8_e5m2", SL_SCHEME_E5M2, 1, false, NULL},
-    {"nvfp4", SL_SCHEME_NVFP4, 2, true, NULL},
+    {"int8_block", SL_SCHEME_INT8, 1, false, NULL, 0},
+    {"int8_block_asym", SL_SCHEME_INT8_ASYM, 2, false, NULL, 0},
+    {"int4_block", SL_SCHEME_INT4, 1, true, NULL, 0},
+    {"int4_block_asym", SL_SCHEME_INT4_ASYM, 2, true, NULL, 0},
+    {"fp8_e4m3", SL_SCHEME_E4M3, 1, false, NULL, 0},
+    {"fp8_e5m2", SL_SCHEME_E5M2, 1, false, NULL, 0},
+    {"nvfp4", SL_SCHEME_NVFP4, 2, true, NULL, 0},
+    {"mlx_2", SL_SCHEME_MLX, 2, false, NULL, 2},
+    {"mlx_3", SL_SCHEME_MLX, 2, false, NULL, 3},
+    {"mlx_4", SL_SCHEME_MLX, 2, false, NULL, 4},
+    {"mlx_5", SL_SCHEME_MLX, 2, false, NULL, 5},
+    {"mlx_6", SL_SCHEME_MLX, 2, false, NULL, 6},
+    {"mlx_8", SL_SCHEME_MLX, 2, false, NULL, 8},
 };
 enum { SCHEMES = sizeof schemes / sizeof schemes[0] };
 static const char prefix[] = "gguf_";
@@ -21,7 +27,7 @@ bool sl_scheme_find(const char *text, sl_scheme *out) {
         }
     if (strncmp(text, prefix, sizeof prefix - 1) != 0) return false;
     const sl_gguf_layout *layout = sl_gguf_layout_find(text + sizeof prefix - 1);
-    if (layout) *out = (sl_scheme){layout->name, SL_SCHEME_GGUF, 0, false, layout};
+    if (layout) *out = (sl_scheme){layout->name, SL_SCHEME_GGUF, 0, false, layout, 0};
     return layout != NULL;
 }
 
@@ -67,7 +73,19 @@ static float code_at(const sl_packed *p, int64_t k, int64_t n) {
     }
 }
 
+/* Codes are bits of a stream, the lowest first. */
+static float mlx_weight(const sl_packed *p, int64_t k, int64_t n) {
+    const int64_t bits = p->scheme.bits, bit = k * bits, row_bytes = p->inner * bits / 8;
+    const uint8_t *row = (const uint8_t *)p->w + n * row_bytes + bit / 8;
+    const int shift = (int)(bit % 8);
+    const int high = shift + bits > 8 ? row[1] : 0;
+    const int code = (row[0] | high << 8) >> shift & ((1 << bits) - 1);
+    const int64_t at = n * (p->inner / p->block) + k / p->block;
+    return ((const float *)p->params[0])[at] * (float)code + ((const float *)p->params[1])[at];
+}
+
 static float weight_at(const sl_packed *p, int64_t k, int64_t n) {
+    if (p->scheme.kind == SL_SCHEME_MLX) return mlx_weight(p, k, n);
     const int64_t at = p->block ? k / p->block * p->cols + n : p->one_scale ? 0 : n;
     const float *scales = p->params[0], *second = p->params[1];
     const float code = code_at(p, k, n);

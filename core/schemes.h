@@ -10,10 +10,12 @@
  *   fp8_e4m3          u8[K,N]       scale f32[N] or [1]       e4m3(w) scale (no infinities, max 448)
  *   fp8_e5m2          u8[K,N]       scale f32[N] or [1]       e5m2(w) scale (IEEE-like)
  *   nvfp4             u8[K,N/2]     scale u8[R,N], f32[1]     e2m1(w) e4m3(scale) params[1]; block 16
+ *   mlx_<bits>        u32[N,K*bits/32]  scale, bias f32[N,K/block]  scale q + bias; bits 2 3 4 5 6 8
  *   gguf_<type>       u8[N,bytes]   none                      blocks along K (core/gguf_blocks.h)
  *
  * Nibbles: column 2i is the low half of byte i of a row, N/2 rounded up.  int4_block is symmetric:
- * two's complement without a zero point. */
+ * two's complement without a zero point.  MLX (affine): a row of w is a stream of bits, the first
+ * column in the lowest; block is 32, 64 or 128 and divides K. */
 /* clang-format on */
 #ifndef SL_CORE_SCHEMES_H
 #define SL_CORE_SCHEMES_H
@@ -25,12 +27,13 @@ typedef struct {
     uint32_t params;            /* number of params */
     bool nibbles;               /* two codes per byte */
     const sl_gguf_layout *gguf; /* for GGUF only */
+    uint32_t bits;              /* of a code, for MLX only */
 } sl_scheme;
 /* False if there is no such scheme. */
 bool sl_scheme_find(const char *text, sl_scheme *out);
 /* "int8_block, ..., gguf_q4_0, ..."; returns text. */
 const char *sl_schemes_known(char *text, size_t capacity);
-enum { SL_SCHEMES_TEXT = 400, SL_NVFP4_BLOCK = 16 };
+enum { SL_SCHEMES_TEXT = 480, SL_NVFP4_BLOCK = 16 };
 
 /* A matrix of weights.  For a GGUF type, inner is a multiple of its block size. */
 typedef struct {

@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {
     uint64_t tag;
-    sl_status status; /* SL_OK or SL_IO */
+    sl_status status; /* SL_OK or SL_IO, or what a call returned */
     sl_error error;
     double seconds; /* from submit to completion */
 } sl_read_result;
@@ -44,6 +44,20 @@ typedef struct {
 SL_CHECKED sl_status sl_reader_open(const char *const *paths, uint32_t count,
                                     const sl_reader_options *options, const sl_allocator *allocator,
                                     sl_reader **out, sl_error *err);
+/* A reader whose reads are calls of a function, on threads of its own: of `files` files that do not
+ * exist, each of file_bytes.  read fills all bytes, or fills err and returns its status; it is
+ * called by several threads at a time. */
+typedef struct {
+    sl_status (*read)(void *ctx, const sl_read *read, sl_error *err);
+    void *ctx;
+    const char *name; /* for messages */
+    uint32_t files;
+    uint64_t file_bytes;
+    uint32_t alignment; /* of offsets and buffers */
+    uint32_t threads;   /* 0: 4 */
+} sl_read_calls;
+SL_CHECKED sl_status sl_reader_open_calls(const sl_read_calls *calls, const sl_allocator *allocator,
+                                          sl_reader **out, sl_error *err);
 /* Waits for reads in flight, whose buffers must stay valid until then. */
 void sl_reader_close(sl_reader *reader);
 

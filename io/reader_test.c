@@ -150,6 +150,45 @@ static uint32_t direct_alignment(void) {
     return BLOCK;
 }
 
+enum { CALLED_BYTES = 640 };
+static sl_status fill_called(void *ctx, const sl_read *read, sl_error *err) {
+    assert_ptr_equal(ctx, folder);
+    if (read->tag == 7) return sl_fail(err, SL_CANCELLED, "not this one");
+    if (read->tag == 8) return SL_IO;
+    memset(read->into, (int)(read->file * 16 + read->offset / 64), read->bytes);
+    return SL_OK;
+}
+
+static void test_calls(void **unused) {
+    (void)unused;
+    sl_reader *reader = NULL;
+    sl_error err = {0};
+    unsigned char *buffer = make_buffer(CALLED_BYTES);
+    const sl_read_calls calls = {fill_called, folder, "a function", 2, CALLED_BYTES, 64, 3};
+    assert_int_equal(sl_reader_open_calls(&calls, NULL, &reader, &err), SL_OK);
+    assert_int_equal(sl_reader_alignment(reader), 64);
+    for (uint32_t i = 0; i < 10; i++) {
+        const sl_read read = {i % 2, i * 64, 64, buffer + i * 64, i};
+        assert_int_equal(sl_reader_submit(reader, &read, &err), SL_OK);
+    }
+    for (uint32_t i = 0; i < 10; i++) {
+        sl_read_result result;
+        assert_int_equal(sl_reader_next(reader, &result, &err), SL_OK);
+        const uint64_t tag = result.tag;
+        assert_int_equal(result.status, tag == 7 ? SL_CANCELLED : tag == 8 ? SL_IO : SL_OK);
+        assert_int_equal(result.error.status, result.status);
+        if (tag == 7) assert_string_equal(result.error.message, "not this one");
+        if (tag == 8)
+            assert_string_equal(result.error.message, "a function: a read or write failed");
+        if (result.status == SL_OK) assert_int_equal(buffer[tag * 64 + 63], tag % 2 * 16 + tag);
+    }
+    const sl_read beyond = {1, CALLED_BYTES, 64, buffer, 0}, crooked = {1, 0, 64, buffer + 8, 0};
+    assert_int_equal(sl_reader_submit(reader, &beyond, &err), SL_IO);
+    assert_int_equal(sl_reader_submit(reader, &crooked, &err), SL_INVALID);
+    sl_reader_close(reader);
+    free_buffer(buffer);
+}
+
 static void test_many_reads_beyond_the_depth(void **unused) {
     (void)unused;
     enum { READS = 300 };
@@ -510,6 +549,7 @@ static void test_simulated_errors_and_counts(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_without_liburing),
+        cmocka_unit_test(test_calls),
         cmocka_unit_test(test_many_reads_beyond_the_depth),
         cmocka_unit_test(test_submit_and_next_in_different_threads),
         cmocka_unit_test(test_polling),

@@ -77,6 +77,13 @@ bool sl_read_task_advance(sl_read_task *task, int64_t outcome) {
                                        &task->result.error));
 }
 
+void sl_read_task_end(sl_read_task *task, sl_status status) {
+    sl_error *err = &task->result.error;
+    if (status != SL_OK && (err->status != status || !err->message[0]))
+        status = sl_fail(err, status, "%s: %s", task->file->path, sl_status_text(status));
+    (void)complete(task, status);
+}
+
 void sl_read_queue_push(sl_read_queue *queue, sl_read_task *task) {
     task->next = NULL;
     if (queue->last)

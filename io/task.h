@@ -39,6 +39,9 @@ sl_read_piece sl_read_task_piece(const sl_read_task *task);
 /* outcome: bytes read or -errno.  True when the task is complete. */
 bool sl_read_task_advance(sl_read_task *task, int64_t outcome);
 
+/* Completes a task with the status of a call, which has filled its error. */
+void sl_read_task_end(sl_read_task *task, sl_status status);
+
 typedef struct {
     sl_read_task *first, *last;
 } sl_read_queue;
@@ -51,6 +54,9 @@ typedef struct {
     sl_read_file *files;
     uint32_t count, depth, alignment;
     bool shared; /* the descriptors belong to another reader */
+    /* NULL: the files exist. */
+    sl_status (*call)(void *ctx, const sl_read *read, sl_error *err);
+    void *call_ctx;
 } sl_read_files;
 
 /* The beginning of every reader.  lock guards everything below it. */

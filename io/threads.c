@@ -13,8 +13,12 @@ typedef struct {
     pthread_t threads[]; /* [base.files.depth] */
 } thread_reader;
 
-static void read_all(sl_read_task *task) {
+static void read_all(const sl_read_files *files, sl_read_task *task) {
     int64_t outcome = 0;
+    if (files->call) {
+        sl_read_task_end(task, files->call(files->call_ctx, &task->read, &task->result.error));
+        return;
+    }
     do {
         const sl_read_piece piece = sl_read_task_piece(task);
         outcome = pread(piece.fd, piece.into, piece.bytes, (off_t)piece.offset);
@@ -33,7 +37,7 @@ static void *serve(void *argument) {
             continue;
         }
         pthread_mutex_unlock(&base->lock);
-        read_all(task);
+        read_all(&base->files, task);
         pthread_mutex_lock(&base->lock);
         sl_read_queue_push(&base->complete, task);
         pthread_cond_signal(&base->changed);

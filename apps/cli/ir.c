@@ -1,6 +1,7 @@
 /* ir.c - Import, format, check and run tensor programs. */
 #include "apps/cli/ir.h"
 #include "apps/cli/values.h"
+#include "sluice/weights.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,10 +124,38 @@ static void remember_invented(runner *r, const char *name) {
     (void)snprintf(r->invented + used, sizeof r->invented - used, "%s%s", used ? ", " : "", name);
 }
 
-/* Quantised values, whose layout is the library's own, stay zero. */
+/* Random numbers, quantised.  Not of the types of files, which the library does not make of
+ * numbers. */
+static bool set_packed(const runner *r, const sl_graph_item *item, const float *numbers,
+                       size_t count) {
+    const int64_t rows = item->dims[item->rank - 2], cols = item->dims[item->rank - 1];
+    const sl_weight_source from = {.struct_size = sizeof from,
+                                   .format = "f32",
+                                   .dtype = item->dtype,
+                                   .count = (uint32_t)(count / (size_t)(rows * cols)),
+                                   .rows = rows,
+                                   .cols = cols,
+                                   .data = numbers,
+                                   .data_bytes = count * sizeof *numbers};
+    const char *dtype;
+    size_t bytes = 0;
+    sl_error err;
+    void *packed = NULL;
+    sl_status status = sl_weight_describe(&from, &dtype, &bytes, &err);
+    if (status == SL_OK) packed = aligned_alloc(64, bytes + 64 - bytes % 64);
+    if (packed) status = sl_weight_pack(&from, packed, bytes, &err);
+    const bool done = packed && status == SL_OK && set(r, item->name, packed, bytes);
+    if (status != SL_OK)
+        (void)cli_fail_text("%s '%s' is %s, of which there are no random values: %s", item->kind,
+                            item->name, item->dtype, err.message);
+    free(packed);
+    return done;
+}
+
 static bool set_invented(runner *r, const sl_graph_item *item) {
     const size_t count = cli_element_count(item->rank, item->dims);
-    const size_t bytes = count * cli_element_bytes(item->dtype);
+    const size_t each = cli_element_bytes(item->dtype);
+    const size_t bytes = count * (each ? each : sizeof(float));
     if (r->data && !r->options->random) {
         (void)cli_fail_text("%s has no %s '%s'; --random uses random values", r->options->data,
                             item->kind, item->name);
@@ -139,8 +168,8 @@ static bool set_invented(runner *r, const sl_graph_item *item) {
         (void)cli_fail_text("no memory for '%s' (%zu bytes)", item->name, bytes);
         return false;
     }
-    cli_elements_invent(item->dtype, data, count, item->name);
-    const bool done = set(r, item->name, data, bytes);
+    cli_elements_invent(each ? item->dtype : "f32", data, count, item->name);
+    const bool done = each ? set(r, item->name, data, bytes) : set_packed(r, item, data, count);
     free(data);
     return done;
 }

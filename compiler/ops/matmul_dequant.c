@@ -31,13 +31,16 @@ static sl_status cols_of(const char *label, const sl_scheme *scheme, int64_t byt
 static sl_status check_w(const sl_infer_args *a, const sl_scheme *scheme, sl_error *err) {
     const sl_dtype dtype = a->in[1].dtype;
     const bool whole = scheme->kind == SL_SCHEME_INT8, either = scheme->kind == SL_SCHEME_INT8_ASYM;
-    if (whole ? dtype == SL_DTYPE_i8 : dtype == SL_DTYPE_u8 || (either && dtype == SL_DTYPE_i8))
-        return SL_OK;
+    const bool fits = scheme->bits ? dtype == SL_DTYPE_u32
+                      : whole      ? dtype == SL_DTYPE_i8
+                                   : dtype == SL_DTYPE_u8 || (either && dtype == SL_DTYPE_i8);
+    if (fits) return SL_OK;
     return sl_fail(err, SL_INVALID, "%s: w is %s, must be %s for %s", a->label,
                    sl_dtype_infos[dtype].name,
-                   whole    ? "i8"
-                   : either ? "i8 or u8"
-                            : "u8",
+                   whole          ? "i8"
+                   : either       ? "i8 or u8"
+                   : scheme->bits ? "u32"
+                                  : "u8",
                    scheme->name);
 }
 
@@ -45,7 +48,7 @@ static sl_status check_w(const sl_infer_args *a, const sl_scheme *scheme, sl_err
 static sl_status block_of(const sl_infer_args *a, const sl_scheme *scheme, int64_t *out,
                           sl_error *err) {
     const sl_dequant_matmul_attrs *attrs = a->attrs;
-    const bool is_free = scheme->kind <= SL_SCHEME_INT4_ASYM;
+    const bool is_free = scheme->kind <= SL_SCHEME_INT4_ASYM || scheme->bits;
     SL_TRY(sl_check_attr(a->label, "block", attrs->block, is_free ? 1 : 0, is_free ? INT32_MAX : 0,
                          err));
     *out = scheme->kind == SL_SCHEME_NVFP4 ? SL_NVFP4_BLOCK : attrs->block;
@@ -76,6 +79,28 @@ static sl_status check_params(const sl_infer_args *a, const sl_scheme *scheme, i
     return sl_check_dims(a, 3, "the zero", &wanted, err);
 }
 
+/* K, which a row of codes gives if they are whole groups, and the scale and bias of each group. */
+static sl_status check_mlx(const sl_infer_args *a, const sl_scheme *scheme, int64_t block,
+                           int64_t *out_inner, sl_error *err) {
+    const sl_dims *w = &a->in[1].shape;
+    const int64_t bits = w->dims[1] * 32, inner = bits / scheme->bits;
+    const sl_dims wanted = {2, {w->dims[0], block ? inner / block : 0}};
+    *out_inner = inner;
+    if ((block != 32 && block != 64 && block != 128) || bits % scheme->bits || inner % block)
+        return sl_fail(err, SL_INVALID,
+                       "%s: block is %lld, must be 32, 64 or 128 and divide the %lld columns of "
+                       "%u bits",
+                       a->label, (long long)block, (long long)inner, scheme->bits);
+    for (uint32_t i = 2; i < 4; i++) {
+        const char *name = i == 2 ? "the scale" : "the bias";
+        if (a->in[i].dtype != SL_DTYPE_f32)
+            return sl_fail(err, SL_INVALID, "%s: %s is %s, must be f32", a->label, name,
+                           sl_dtype_infos[a->in[i].dtype].name);
+        SL_TRY(sl_check_dims(a, i, name, &wanted, err));
+    }
+    return SL_OK;
+}
+
 sl_status sl_infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
     const sl_dequant_matmul_attrs *attrs = a->attrs;
     sl_scheme scheme;
@@ -92,6 +117,9 @@ sl_status sl_infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
     if (scheme.gguf) {
         SL_TRY(cols_of(a->label, &scheme, w->dims[1], &inner, err));
         cols = w->dims[0];
+    } else if (scheme.bits) {
+        SL_TRY(check_mlx(a, &scheme, block, &inner, err));
+        cols = w->dims[0];
     } else {
         SL_TRY(check_params(a, &scheme, block, err));
         inner = w->dims[0];
@@ -106,16 +134,18 @@ sl_status sl_infer_dequant_matmul(const sl_infer_args *a, sl_error *err) {
     return SL_OK;
 }
 
-/* An input of type u8 or i8 as bytes. */
+/* An input of type u8, i8 or u32 as bytes. */
 static sl_status bytes_of(const sl_eval_args *a, uint32_t input, uint8_t **out, sl_error *err) {
     const sl_eval_tensor *t = &a->in[input];
     const int64_t count = sl_type_elements(&t->type);
+    const int64_t each = sl_dtype_infos[t->type.dtype].bytes;
     const sl_eval_args one = {.label = a->label, .in = t, .scratch = a->scratch};
     const double *values;
     SL_TRY(sl_eval_inputs(&one, 1, &values, err));
-    *out = SL_ARENA_NEW_ARRAY(a->scratch, uint8_t, count);
-    if (!*out) return sl_no_memory(err, a->label, (uint64_t)count);
-    for (int64_t i = 0; i < count; i++) (*out)[i] = (uint8_t)(int)values[i];
+    *out = SL_ARENA_NEW_ARRAY(a->scratch, uint8_t, count * each);
+    if (!*out) return sl_no_memory(err, a->label, (uint64_t)(count * each));
+    for (int64_t i = 0; i < count * each; i++)
+        (*out)[i] = (uint8_t)((int64_t)values[i / each] >> i % each * 8);
     return SL_OK;
 }
 static sl_status floats_of(const sl_eval_args *a, uint32_t input, float **out, sl_error *err) {

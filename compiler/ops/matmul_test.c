@@ -188,6 +188,16 @@ static void packed_weights_are_checked(void **state) {
     node_rejects("dequant_matmul", "scheme = \"int4_block\", block = 2",
                  NODE_TYPES("f32[2,4]", "u8[4,2]", "f32[3,3]"),
                  "dequant_matmul: the scale is f32[3,3], must be f32[2,3]");
+    node_rejects("dequant_matmul", "scheme = \"mlx_3\", block = 64",
+                 NODE_TYPES("f32[2,64]", "u32[4,8]", "f32[4,1]", "f32[4,1]"),
+                 "dequant_matmul: block is 64, must be 32, 64 or 128 and divide the 85 columns of "
+                 "3 bits");
+    node_rejects("dequant_matmul", "scheme = \"mlx_4\", block = 32",
+                 NODE_TYPES("f32[2,64]", "u32[4,8]", "f32[4,1]", "f32[4,2]"),
+                 "dequant_matmul: the scale is f32[4,1], must be f32[4,2]");
+    node_rejects("dequant_matmul", "scheme = \"mlx_4\", block = 32",
+                 NODE_TYPES("f32[2,64]", "u8[4,32]", "f32[4,2]", "f32[4,2]"),
+                 "dequant_matmul: w is u8, must be u32 for mlx_4");
     node_rejects("dequant_matmul", "scheme = \"nvfp4\"",
                  NODE_TYPES("f32[2,4]", "u8[4,2]", "f32[1,3]", "f32[1]"),
                  "dequant_matmul: the scale is f32, must be u8 for nvfp4");

@@ -23,6 +23,7 @@ extern "C" {
 typedef struct sl_graph sl_graph;
 typedef struct sl_compiled sl_compiled;
 typedef struct sl_executor sl_executor; /* executor.h */
+typedef struct sl_experts sl_experts;   /* experts.h */
 
 /* A value of a graph.  0 means "none"; building functions return it after a mistake.  v
  * also tells the graph: a value that is given to another graph is a mistake there. */
@@ -94,6 +95,7 @@ typedef struct {
      * the words "eager", "chained" and "apart" are those of the executor and are left out. */
     sl_executor *executor; /* NULL: that of `share`, or one of its own */
     sl_compiled *share;    /* a graph whose weights and states are shared; NULL: none */
+    sl_experts *experts;   /* experts.h: of a graph that has some; borrowed */
 } sl_compile_options;
 /* Verifies and compiles the graph as it is now; what is added to it later has no effect on the
  * result.  The data of its constants is borrowed: a graph with constants must outlive the result.

@@ -383,12 +383,20 @@ static void kernels_agree_with_the_evaluator(void **state) {
     }
 }
 
+static void mlx_weights_are_as_numpy_has_them(void **state) {
+    (void)state;
+    uint32_t seen[SL_OP_COUNT] = {0};
+    node_fixtures("tests/data/ops/matmul_mlx.json", seen);
+    assert_int_equal(seen[SL_OP_dequant_matmul], 18);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) rounds = (int)strtol(argv[1], NULL, 10);
     if (argc > 2) node_seed = strtoull(argv[2], NULL, 10);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_agree_with_the_evaluator),
         cmocka_unit_test(kernels_name_what_is_wrong),
+        cmocka_unit_test(mlx_weights_are_as_numpy_has_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,6 +72,11 @@ IR
     holds "ir check names it" says '^unsupported here matmul: .*cuda'
     holds "ir run on the cpu" prints '^y : f32\[2,4\] = ' ir run "$source"
     holds "ir run invents what is missing and says so" grep -q 'x, gain' "$folder/stderr"
+    echo 'graph "g" { input %x : f32[2,64] weight %w : q4[16,64] %y = linear(%x, %w) output "y" = %y }' >"$folder/q4.ir"
+    holds "ir run quantises what it invents" prints '^y : f32\[2,16\] = -?[1-9]?[0-9]*\.[0-9]*[1-9]' ir run "$folder/q4.ir"
+    sed s/q4/q4_m/ "$folder/q4.ir" >"$folder/q4_m.ir"
+    holds "ir run does not invent weights of MLX" refuses 1 "weight 'w' is q4_m, of which there are no random values" \
+        ir run "$folder/q4_m.ir"
     "$program" ir run "$source" --device cpu --json >"$folder/cpu.json" 2>/dev/null
     "$program" ir run "$source" --device ref --json >"$folder/ref.json" 2>/dev/null
     holds "cpu and ref agree" python3 - "$folder/cpu.json" "$folder/ref.json" <<'PY'
@@ -451,10 +456,16 @@ test_examples() {
     holds "example: a convolutional net" shows conv_net '^0\.[0-9]+ '
     holds "example: a transformer block" shows transformer 'cpu and double precision are alike'
     holds "example: a solver" shows newton 'the cube root of 27 is 3$'
+    holds "example: experts from a function" shows moe_experts '^2 slots, 6 reads'
+    holds "example: training" shows train_mlp '^step 200: loss 0\.00'
     holds "example: two graphs" shows two_graphs '^prefill with decode and one full pass agree$'
     if [ -n "${SLUICE_CUDA_EMULATOR:-}" ]; then
         LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*} \
             holds "example: two graphs on a GPU" shows two_graphs ' full pass agree$' cuda
+        LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*} \
+            holds "example: experts on a GPU" shows moe_experts '^2 slots, 8 reads' cuda
+        LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*} \
+            holds "example: training on a GPU" shows train_mlp '^step 200: loss 0\.00' cuda
     else
         skip "example: two graphs on a GPU" "no emulated driver was built"
     fi

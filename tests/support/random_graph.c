@@ -27,7 +27,8 @@ typedef struct {
     sl_value values[MOST_VALUES];
     uint32_t widths[MOST_VALUES], count, names;
     sl_value slots, positions;
-    sl_value windows[WIDEST + 1]; /* the latest version of each convolution's state */
+    sl_value windows[WIDEST + 1];  /* the latest version of each convolution's state */
+    sl_value memories[WIDEST + 1]; /* and of each weight that is written */
 } generator;
 
 static uint32_t draw(generator *g, uint32_t limit) {
@@ -197,6 +198,18 @@ static void add_attention(generator *g) {
     keep(g, reshape(g, out, (sl_dims){2, {ROWS, columns}}), width);
 }
 
+/* A weight of this width is read, and perhaps written then. */
+static void add_assignment(generator *g) {
+    const uint32_t x = some(g), width = g->widths[x];
+    if (g->memories[width].v == 0)
+        g->memories[width] = declare(g, SL_VALUE_WEIGHT, "memory", matrix(ROWS, columns_of(width)));
+    const sl_sub_in in = {g->values[x], g->memories[width]};
+    keep(g, sl_build_sub(g->graph, in, (sl_sub_attrs){0}).out, width);
+    if (!draw(g, 2)) return;
+    const sl_assign_in write = {g->memories[width], g->values[x]};
+    g->memories[width] = sl_build_assign(g->graph, write, (sl_assign_attrs){0}).x;
+}
+
 static void add_something(generator *g) {
     const uint32_t what = draw(g, 100);
     if (what < 20)
@@ -217,8 +230,10 @@ static void add_something(generator *g) {
         add_softmax(g);
     else if (what < 90)
         add_transpose(g);
-    else if (what < 96)
+    else if (what < 94)
         add_convolution(g);
+    else if (what < 97)
+        add_assignment(g);
     else
         add_attention(g);
 }

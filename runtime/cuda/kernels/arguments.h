@@ -26,6 +26,7 @@
 #include "runtime/cuda/kernels/movement_any.h"
 #include "runtime/cuda/kernels/movement_scatter.h"
 #include "runtime/cuda/kernels/norm.h"
+#include "runtime/cuda/kernels/optimiser.h"
 #include "runtime/cuda/kernels/number.h"
 #include "runtime/cuda/kernels/panel.h"
 #include "runtime/cuda/kernels/quant_a8.h"

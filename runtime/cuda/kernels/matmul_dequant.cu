@@ -2,8 +2,8 @@
  * per weight, and products with them.  GGUF weights are bit-identical to those of the CPU: no
  * contraction to FMA. */
 #include "core/packings.h"
-#include "runtime/cuda/kernels/matmul_dequant.h"
 #include "runtime/cuda/kernels/indices.cuh"
+#include "runtime/cuda/kernels/matmul_dequant.h"
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/panel.cuh"
 #include "runtime/cuda/kernels/strides.cuh"
@@ -154,6 +154,14 @@ DEVICE float code_at(const sl_packed_weights &p, int64_t k, int64_t n) {
         return (float)(p.w_signed ? (int8_t)byte : byte);
     }
 }
+/* Codes are bits of a stream, the lowest first. */
+DEVICE float mlx_weight(const sl_packed_weights &p, int64_t k, int64_t n) {
+    const int64_t bit = k * p.bits, at = n * (p.inner / p.block) + quotient(k, p.block);
+    const uint8_t *row = p.w + n * (p.inner * p.bits / 8) + bit / 8;
+    const int shift = (int)(bit % 8), high = shift + p.bits > 8 ? row[1] : 0;
+    const int code = (row[0] | high << 8) >> shift & ((1 << p.bits) - 1);
+    return less_minimum(((const float *)p.params[0])[at], code, -((const float *)p.params[1])[at]);
+}
 DEVICE float weight_at(const sl_packed_weights &p, int64_t matrix, int64_t k, int64_t n) {
     if (p.kind == SL_SCHEME_GGUF) {
         const int64_t block = quotient(k, p.block);
@@ -161,6 +169,7 @@ DEVICE float weight_at(const sl_packed_weights &p, int64_t matrix, int64_t k, in
                            p.w + (matrix * p.cols + n) * p.row_bytes + block * p.block_bytes,
                            (int)(k - block * p.block));
     }
+    if (p.kind == SL_SCHEME_MLX) return mlx_weight(p, k, n);
     const int64_t at = p.block ? quotient(k, p.block) * p.cols + n : p.one_scale ? 0 : n;
     const float *scales = (const float *)p.params[0], *second = (const float *)p.params[1];
     const float code = code_at(p, k, n);

@@ -16,6 +16,7 @@ typedef struct {
     int32_t kind, gguf;         /* sl_scheme_kind, sl_gguf_block */
     int32_t block_bytes;        /* GGUF */
     int32_t two_params, w_signed, one_scale;
+    int32_t bits; /* MLX */
 } sl_packed_weights;
 
 /* Dequantises to out [.., inner, cols], one thread per weight. */

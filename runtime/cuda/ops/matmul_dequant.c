@@ -8,6 +8,7 @@ static sl_packed_weights weights_of(const char *text, const void *w, int64_t inn
     (void)sl_scheme_find(text, &scheme);
     sl_packed_weights p = {.w = w, .inner = inner, .cols = cols, .kind = (int32_t)scheme.kind};
     p.two_params = scheme.params == 2;
+    p.bits = (int32_t)scheme.bits;
     if (scheme.kind == SL_SCHEME_NVFP4) p.block = SL_NVFP4_BLOCK;
     if (!scheme.gguf) return p;
     p.gguf = (int32_t)(scheme.gguf - sl_gguf_layouts);
