@@ -525,6 +525,7 @@ static void senseless_metadata(void **state) {
     begin(&m);
     key_text(&m, "general.architecture", "mamba");
     refuse_made(&m, "architecture 'mamba' is not supported; supported: qwen35moe");
+    refuse_made(&m, "llama (Mixtral only)");
 }
 
 static void two_of_a_name(void **state) {

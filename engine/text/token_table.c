@@ -2,8 +2,14 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Ids index arrays, so a single huge id must not allocate huge memory. */
-enum { MAX_TOKENS = 1 << 22, MAX_POOL_BYTES = (1 << 28) - 1 };
+/* Ids index arrays, so a few huge ids must not allocate huge memory: so many ids are free, and so
+ * many for each token. */
+enum {
+    MAX_TOKENS = 1 << 22,
+    MAX_POOL_BYTES = (1 << 28) - 1,
+    FREE_IDS = 1 << 16,
+    IDS_PER_TOKEN = 16
+};
 /* A slot has id + 1 in its low bits, and bits of the hash above them. */
 enum { ID_BITS = 23, ID_MASK = (1 << ID_BITS) - 1 };
 
@@ -96,6 +102,7 @@ typedef struct {
     size_t pool_bytes;
     bool replaced; /* a token has another name than the one it is indexed by */
     sl_error *err;
+    uint64_t tokens; /* of both, read so far */
 } builder;
 
 static sl_status check_id(builder *b, bool there, uint64_t id, sl_slice name) {
@@ -103,7 +110,14 @@ static sl_status check_id(builder *b, bool there, uint64_t id, sl_slice name) {
         return sl_fail(b->err, SL_FORMAT, "token '%.*s' has no id from 0 to %d",
                        (int)(name.bytes < 64 ? name.bytes : 64), name.text, MAX_TOKENS - 1);
     if (id >= b->table->count) b->table->count = (uint32_t)id + 1;
+    b->tokens++;
     return SL_OK;
+}
+
+static sl_status check_gaps(const builder *b) {
+    if (b->table->count <= FREE_IDS + b->tokens * IDS_PER_TOKEN) return SL_OK;
+    return sl_fail(b->err, SL_FORMAT, "a vocabulary of %llu tokens has ids up to %u",
+                   (unsigned long long)b->tokens, b->table->count - 1);
 }
 
 /* Writes text and name of a token of the vocabulary to the pool. */
@@ -234,6 +248,7 @@ sl_status sl_token_table_init(sl_token_table *table, const sl_tokenizer_json *js
     if (added && !json_is_array(added) && !json_is_null(added))
         return sl_fail(err, SL_FORMAT, "added_tokens is not an array");
     SL_TRY(add_all(&b, added));
+    SL_TRY(check_gaps(&b));
     SL_TRY(make_room(&b, json_array_size(added), arena));
     SL_TRY(add_all(&b, added));
     if (!b.replaced) return index_tokens(&b, SL_TOKEN_ADDED);

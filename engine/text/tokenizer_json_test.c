@@ -158,6 +158,8 @@ static void wrong_values(void **state) {
         (void)snprintf(model, sizeof model, "{\"vocab\":{\"a\\u00e9\":%s},\"merges\":[]}", ids[i]);
         assert_refused(model, i == 2 ? NOT_JSON : "token 'a\xC3\xA9' has no id from 0");
     }
+    assert_refused("{\"vocab\":{\"a\":4194303},\"merges\":[]}",
+                   "a vocabulary of 1 tokens has ids up to 4194303");
     static const char *const merges[] = {"7",         "\"ab\"",   "\"a b c\"",
                                          "[\"a\"]",   "[]",       "[\"a\",\"b\",\"c\"]",
                                          "[\"a\",1]", "{\"a\":1}"};
