@@ -14,7 +14,8 @@ static inline uint32_t sl_value_mark(const sl_graph *graph) {
 }
 
 static inline sl_value sl_value_seal(const sl_graph *graph, sl_value value) {
-    return value.v ? (sl_value){value.v | sl_value_mark(graph) << SL_VALUE_BITS} : value;
+    if (value.v) value.v |= sl_value_mark(graph) << SL_VALUE_BITS;
+    return value;
 }
 
 /* False if the value is of another graph. */
