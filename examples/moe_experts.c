@@ -53,7 +53,7 @@ static void compute(const float *x, const float *logits, double *y) {
     for (uint32_t e = 0; e < EXPERTS; e++) {
         (void)read_expert(NULL, 0, e, gate, up, down, NULL);
         for (int t = 0; t < ROWS; t++) {
-            const float *row = logits + t * EXPERTS;
+            const float *row = logits + (size_t)t * EXPERTS;
             double sum = 0, inner[WIDTH];
             int above = 0;
             for (int o = 0; o < EXPERTS; o++) {
@@ -90,7 +90,7 @@ int main(int count, char **words) {
     const sl_expert_shape shape = {sizeof shape, 1, EXPERTS, WIDTH, HIDDEN, "f32", NULL};
     const sl_expert_reader reader = {.struct_size = sizeof reader,
                                      .read = read_expert,
-                                     .budget_bytes = 2 * 3 * MATRIX * sizeof(float) + 4096};
+                                     .budget_bytes = sizeof(float[2][3][MATRIX]) + 4096};
     sl_graph *g = build(&err);
     sl_status status = g ? sl_experts_create(&shape, &reader, &experts, &err) : SL_INVALID;
     const sl_compile_options options = {

@@ -77,11 +77,11 @@ int main(int count, char **words) {
     const sl_compile_options options = {.struct_size = sizeof options,
                                         .device = count > 1 ? words[1] : "cpu"};
     sl_status status = g ? sl_compile(g, &options, &c, &err) : SL_INVALID;
-    if (status == SL_OK) status = set(c, "x", x, ROWS * IN, &err);
-    if (status == SL_OK) status = set(c, "wanted", wanted, ROWS * OUT, &err);
+    if (status == SL_OK) status = set(c, "x", x, sizeof x / sizeof *x, &err);
+    if (status == SL_OK) status = set(c, "wanted", wanted, sizeof wanted / sizeof *wanted, &err);
     if (status == SL_OK) status = set(c, "rate", &rate, 1, &err);
-    if (status == SL_OK) status = set(c, "w1", w1, HIDDEN * IN, &err);
-    if (status == SL_OK) status = set(c, "w2", w2, OUT * HIDDEN, &err);
+    if (status == SL_OK) status = set(c, "w1", w1, sizeof w1 / sizeof *w1, &err);
+    if (status == SL_OK) status = set(c, "w2", w2, sizeof w2 / sizeof *w2, &err);
     for (int step = 1; step <= STEPS && status == SL_OK; step++) {
         beta1 *= 0.9, beta2 *= 0.999;
         corrections[0] = (float)(1 - beta1), corrections[1] = (float)(1 - beta2);

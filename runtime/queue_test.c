@@ -32,7 +32,7 @@ static void note(void *ctx) {
 
 static void jobs_run_in_order(void **state) {
     (void)state;
-    uint32_t at = 0, log[ROUNDS];
+    uint32_t at = 0, log[ROUNDS] = {0};
     noted notes[ROUNDS];
     sl_queue_job jobs[ROUNDS];
     sl_queue_enter(queue); /* all of them have to wait */

@@ -3,15 +3,17 @@
 #include <math.h>
 #include <string.h>
 
-/* Inputs 1 to last have the type of input 0. */
+/* Inputs 1 to last have the type of input 0, which was checked. */
 static sl_status check_alike(const sl_infer_args *a, sl_op op, uint32_t last, sl_error *err) {
     char found[SL_TYPE_TEXT], wanted[SL_TYPE_TEXT];
-    for (uint32_t i = 1; i <= last; i++)
+    for (uint32_t i = 1; i <= last; i++) {
+        SL_TRY(sl_type_check_shape(&a->in[i], a->label, err));
         if (!sl_type_equal(&a->in[i], &a->in[0]))
             return sl_fail(err, SL_INVALID, "%s: %s is %s, must be %s as x", a->label,
                            sl_op_info_of(op)->input_names[i],
                            sl_type_format(&a->in[i], found, sizeof found),
                            sl_type_format(&a->in[0], wanted, sizeof wanted));
+    }
     return SL_OK;
 }
 
@@ -19,6 +21,7 @@ static sl_status check_alike(const sl_infer_args *a, sl_op op, uint32_t last, sl
 static sl_status check_count(const sl_infer_args *a, uint32_t i, const char *name, int64_t count,
                              sl_error *err) {
     char found[SL_TYPE_TEXT];
+    SL_TRY(sl_type_check_shape(&a->in[i], a->label, err));
     if (a->in[i].dtype == SL_DTYPE_f32 && sl_type_elements(&a->in[i]) == count) return SL_OK;
     return sl_fail(err, SL_INVALID, "%s: %s is %s, must have %lld f32", a->label, name,
                    sl_type_format(&a->in[i], found, sizeof found), (long long)count);
@@ -26,6 +29,7 @@ static sl_status check_count(const sl_infer_args *a, uint32_t i, const char *nam
 
 /* states: how many states of one shape a step has; then follow the gradient and the rate. */
 static sl_status check_step(const sl_infer_args *a, sl_op op, uint32_t states, sl_error *err) {
+    SL_TRY(sl_type_check_shape(&a->in[0], a->label, err));
     if (a->in[0].dtype != SL_DTYPE_f32)
         return sl_fail(err, SL_INVALID, "%s: x is %s, must be f32", a->label,
                        sl_dtype_infos[a->in[0].dtype].name);
@@ -34,6 +38,7 @@ static sl_status check_step(const sl_infer_args *a, sl_op op, uint32_t states, s
 }
 
 sl_status sl_infer_assign(const sl_infer_args *a, sl_error *err) {
+    SL_TRY(sl_type_check_shape(&a->in[0], a->label, err));
     if (!sl_dtype_infos[a->in[0].dtype].bytes)
         return sl_fail(err, SL_INVALID, "%s: x is %s, must have plain elements", a->label,
                        sl_dtype_infos[a->in[0].dtype].name);

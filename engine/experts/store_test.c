@@ -741,7 +741,7 @@ static void test_log_of_reads(void **unused) {
     (void)unused;
     world *w = make_world((sl_simulated_options){.seed = 11}, true);
     sl_read_event events[6];
-    sl_wait_event waits[64];
+    sl_wait_event waits[64] = {0};
     sl_read_log log = {.events = events, .capacity = 6, .waits = waits, .wait_capacity = 64};
     open_store(w, 0);
     sl_expert_store_attach(w->store, &log);
