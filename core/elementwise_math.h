@@ -49,6 +49,28 @@ SL_EVERYWHERE double sl_gelu_approx(double x) {
     return x / (1 + exp(-SL_GELU_FACTOR * (x + SL_GELU_CUBE * x * x * x)));
 }
 
+/* Activations by their number in ops with an attribute `act`: none relu silu gelu sigmoid tanh
+ * gelu_approx, as core/elementwise.def has them. */
+enum { SL_ACTIVATIONS = 7 };
+SL_EVERYWHERE double sl_activate(double x, uint32_t act) {
+    switch (act) {
+    case 1:
+        return x < 0 ? 0 : x;
+    case 2:
+        return sl_silu(x);
+    case 3:
+        return 0.5 * x * erfc(-x * SL_SQRT_HALF);
+    case 4:
+        return sl_sigmoid(x);
+    case 5:
+        return tanh(x);
+    case 6:
+        return sl_gelu_approx(x);
+    default:
+        return x;
+    }
+}
+
 /* ---- derivatives ---- */
 
 /* The derivative of a piecewise constant function. */

@@ -17,6 +17,14 @@ typedef struct {
     ((sl_window_lists){(ATTRS)->strides, (ATTRS)->pads_before, (ATTRS)->pads_after,                \
                        (ATTRS)->dilations})
 
+/* Those of conv, from an op that has them, too. */
+#define SL_CONV_ATTRS(ATTRS)                                                                       \
+    ((sl_conv_attrs){.strides = (ATTRS)->strides,                                                  \
+                     .pads_before = (ATTRS)->pads_before,                                          \
+                     .pads_after = (ATTRS)->pads_after,                                            \
+                     .dilations = (ATTRS)->dilations,                                              \
+                     .groups = (ATTRS)->groups})
+
 /* The window over the spatial dims of x (from dim 2 on) with results y; the arguments must be
  * valid. Missing axes are added in front, with size 1 and one tap, so that rank is always 3. */
 sl_window sl_window_of(const sl_window_lists *lists, const int64_t *kernel, const sl_type *x,

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from op_fixtures import Cases, f32, rnd
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+ACTS = [lambda x: x, F.relu, F.silu, F.gelu, torch.sigmoid, torch.tanh, lambda x: F.gelu(x, approximate="tanh")]
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
@@ -43,7 +44,7 @@ def convolutions(cases):
         ((1, 2, 3, 4, 5), (2, 2, 2, 3, 2), [1, 2, 1], [1, 0, 0], [0, 1, 1], [1, 1, 2], 1, "f32"),
         ((1, 2, 3, 3, 4), (2, 1, 2, 2, 2), [1, 1, 2], [0, 1, 1], [0, 1, 1], [2, 1, 1], 2, "bf16"),
     ]
-    for xs, ws, stride, before, after, dilation, groups, dtype in shapes:
+    for i, (xs, ws, stride, before, after, dilation, groups, dtype) in enumerate(shapes):
         x, w, bias = (cases.real(rnd(*s), dtype).requires_grad_() for s in (xs, ws, ws[:1]))
         rank = len(xs) - 2
         out = CONV[rank](padded(x, before, after), w, None, stride, 0, dilation, groups)
@@ -51,8 +52,11 @@ def convolutions(cases):
         dx, dw = torch.autograd.grad(out, (x, w), dy)
         attrs = {"dtype": dtype, "strides": stride, "pads_before": before, "pads_after": after,
                  "dilations": dilation, "groups": groups}
+        total = out + bias.reshape(-1, *[1] * rank)
         cases.add("conv", [x, w], [out], **attrs)
-        cases.add("conv", [x, w, bias], [out + bias.reshape(-1, *[1] * rank)], **attrs)
+        cases.add("conv", [x, w, bias], [total], **attrs)
+        cases.add("fused_conv_bias_act", [x, w], [ACTS[i % 7](out)], act=i % 7, **attrs)
+        cases.add("fused_conv_bias_act", [x, w, bias], [ACTS[(i + 3) % 7](total)], act=(i + 3) % 7, **attrs)
         cases.add("conv_backward_input", [dy, w], [dx], places=xs[2:], **attrs)
         cases.add("conv_backward_weight", [x, dy], [dw], kernel=ws[2:], **attrs)
     for kind in (torch.int32, torch.int8, torch.uint8, torch.int64):

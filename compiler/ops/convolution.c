@@ -63,6 +63,16 @@ sl_status sl_infer_conv(const sl_infer_args *a, sl_error *err) {
     return sl_check_windows(&spec, a->out[0].shape.dims + 2, err);
 }
 
+sl_status sl_infer_fused_conv_bias_act(const sl_infer_args *a, sl_error *err) {
+    const sl_fused_conv_bias_act_attrs *attrs = a->attrs;
+    const sl_conv_attrs conv = SL_CONV_ATTRS(attrs);
+    sl_infer_args product = *a;
+    product.attrs = &conv;
+    SL_TRY(sl_check_class(a, 0, "x", SL_FLOATS, err));
+    SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, SL_ACTIVATIONS - 1, err));
+    return sl_infer_conv(&product, err);
+}
+
 /* The output size of a transposed convolution along each axis; its window slides over the
  * output. */
 static sl_status transposed_places(const sl_infer_args *a, const sl_conv_transpose_attrs *attrs,
@@ -266,6 +276,18 @@ sl_status sl_eval_conv(const sl_eval_args *a, sl_error *err) {
         }
         sum_store(&sum, &a->out[0].data[i]);
     }
+    return SL_OK;
+}
+
+sl_status sl_eval_fused_conv_bias_act(const sl_eval_args *a, sl_error *err) {
+    const sl_fused_conv_bias_act_attrs *attrs = a->attrs;
+    const sl_conv_attrs conv = SL_CONV_ATTRS(attrs);
+    sl_eval_args product = *a;
+    product.attrs = &conv;
+    SL_TRY(sl_eval_conv(&product, err));
+    double *out = a->out[0].data;
+    for (int64_t i = 0; i < sl_type_elements(&a->out[0].type); i++)
+        out[i] = sl_activate(out[i], attrs->act);
     return SL_OK;
 }
 

@@ -108,6 +108,14 @@ static void operands_are_checked(void **state) {
     node_rejects("conv", "dilations = [3]", NODE_TYPES("f32[1,2,5]", "f32[3,2,3]"),
                  "conv: a window covers 7 positions along spatial axis 0, there are 5 with "
                  "padding");
+    node_rejects(
+        "fused_conv_bias_act", "", NODE_TYPES("i32[1,2,5]", "i32[3,2,3]"),
+        "fused_conv_bias_act: x is i32[1,2,5], its elements must be f32, f16, bf16 or f64");
+    node_rejects("fused_conv_bias_act", "act = 7", NODE_TYPES("f32[1,2,5]", "f32[3,2,3]"),
+                 "fused_conv_bias_act: act is 7, must be 0 to 6");
+    node_rejects("fused_conv_bias_act", "", NODE_TYPES("f32[1,2,5]", "f32[3,2,3]", "f32[2]"),
+                 "fused_conv_bias_act: bias is f32[2], must be f32[3], one for each channel of the "
+                 "result");
     node_rejects("conv_transpose", "", NODE_TYPES("f32[1,2,5]", "f32[3,2,3]"),
                  "conv_transpose: w has 3 channels, must have 2 as x");
     node_rejects("conv_transpose", "output_padding = [1]", NODE_TYPES("f32[1,2,5]", "f32[2,2,3]"),

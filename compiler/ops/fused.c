@@ -3,27 +3,6 @@
 #include "compiler/ops/norm.h"
 #include <string.h>
 
-enum { ACTS = 7 };
-
-static double activate(uint32_t act, double x) {
-    switch (act) {
-    case 1:
-        return x < 0 ? 0 : x;
-    case 2:
-        return sl_silu(x);
-    case 3:
-        return 0.5 * x * erfc(-x * M_SQRT1_2);
-    case 4:
-        return sl_sigmoid(x);
-    case 5:
-        return tanh(x);
-    case 6:
-        return sl_gelu_approx(x);
-    default:
-        return x;
-    }
-}
-
 /* ---- fused_swiglu ---- */
 
 sl_status sl_infer_fused_swiglu(const sl_infer_args *a, sl_error *err) {
@@ -79,7 +58,7 @@ sl_status sl_infer_fused_matmul_bias_act(const sl_infer_args *a, sl_error *err) 
     SL_TRY(sl_match(&last, "bias float[N]", err));
     SL_TRY(sl_check_one_type(a, names, 3, err));
     SL_TRY(sl_check_attr(a->label, "act", ((const sl_fused_matmul_bias_act_attrs *)a->attrs)->act,
-                         0, ACTS - 1, err));
+                         0, SL_ACTIVATIONS - 1, err));
     const sl_dims *x = &a->in[0].shape, *w = &a->in[1].shape;
     const int64_t inner = x->dims[x->rank - 1], cols = w->dims[w->rank - 1];
     SL_TRY(sl_check_attr(a->label, "the second-to-last dim of b", w->dims[w->rank - 2], inner,
@@ -111,7 +90,7 @@ sl_status sl_eval_fused_matmul_bias_act(const sl_eval_args *a, sl_error *err) {
                            cols};
         multiply(&p, a->out[0].data + m * rows * cols);
     }
-    for (int64_t i = 0; i < count; i++) a->out[0].data[i] = activate(act, a->out[0].data[i]);
+    for (int64_t i = 0; i < count; i++) a->out[0].data[i] = sl_activate(a->out[0].data[i], act);
     return SL_OK;
 }
 
@@ -242,7 +221,7 @@ sl_status sl_infer_fused_transformer_layer(const sl_infer_args *a, sl_error *err
     SL_TRY(sl_check_one_type(a, names, 9, err));
     a->out[0].dtype = a->in[0].dtype;
     SL_TRY(check_block(a, &b, err));
-    SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, ACTS - 1, err));
+    SL_TRY(sl_check_attr(a->label, "act", attrs->act, 0, SL_ACTIVATIONS - 1, err));
     SL_TRY(sl_check_extra_count(a, 9, mask_count(&b) + 4 * b.bias,
                                 " (mask; qkv_b, out_b, fc1_b, fc2_b)", err));
     const int64_t width = a->in[0].shape.dims[2];
@@ -343,7 +322,7 @@ sl_status sl_eval_fused_transformer_layer(const sl_eval_args *a, sl_error *err) 
     SL_TRY(eval_block(a, &b, second, err));
     add_norm(&(sl_row_norm){in[3], in[4], (double)attrs->eps1, width}, in[0], second, count, first);
     multiply(&(product){first, in[5], b.bias ? biases[2] : NULL, rows, width, inner}, hidden);
-    for (int64_t i = 0; i < rows * inner; i++) hidden[i] = activate(attrs->act, hidden[i]);
+    for (int64_t i = 0; i < rows * inner; i++) hidden[i] = sl_activate(hidden[i], attrs->act);
     multiply(&(product){hidden, in[6], b.bias ? biases[3] : NULL, rows, inner, width}, second);
     add_norm(&(sl_row_norm){in[7], in[8], (double)attrs->eps2, width}, first, second, count,
              a->out[0].data);

@@ -65,7 +65,7 @@ static bool find_maker(const sl_graph *graph, const match *m, uint32_t part, uin
  * the last one. */
 static uint32_t first_candidate(const sl_graph *graph, const match *m, uint32_t from) {
     const sl_rule_node *first = &m->rule->parts[0];
-    for (uint32_t i = 0; i < sl_op_info_of(first->op)->input_count; i++) {
+    for (uint32_t i = 0; i < first->input_count; i++) {
         const sl_value_info *value = &graph->values[m->values[first->inputs[i]].v];
         if (m->values[first->inputs[i]].v && value->kind == SL_VALUE_RESULT && value->node >= from)
             from = value->node + 1;
@@ -154,7 +154,7 @@ static bool results_allow(const sl_graph *graph, const match *m, uint32_t part, 
 /* The operands of the fused node must exist at its place and not be results of the parts. */
 static bool operands_allow(const sl_graph *graph, const match *m, reason *why) {
     const sl_rule_node *whole = &m->rule->whole;
-    for (uint32_t i = 0; i < sl_op_info_of(whole->op)->input_count; i++) {
+    for (uint32_t i = 0; i < whole->input_count; i++) {
         const sl_value_info *value = &graph->values[m->values[whole->inputs[i]].v];
         if (value->kind != SL_VALUE_RESULT) continue;
         if (value->node < m->at && !is_matched(m, value->node)) continue;
@@ -207,11 +207,12 @@ static bool types_allow(const sl_graph *graph, const sl_target *target, const ma
     const sl_op_info *info = sl_op_info_of(whole->op);
     sl_type in[SL_MAX_INPUTS] = {0}, out[SL_MAX_OUTPUTS] = {0};
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
-    for (uint32_t i = 0; i < info->input_count; i++)
+    for (uint32_t i = 0; i < whole->input_count; i++)
         in[i] = graph->values[m->values[whole->inputs[i]].v].type;
     whole_attrs(graph, m, attrs);
     sl_error err = {0};
-    if (sl_infer_plain(whole->op, info->name, in, attrs, out, &err) != SL_OK) {
+    const sl_infer_args args = {info->name, in, attrs, out, whole->input_count, info->output_count};
+    if (sl_infer(whole->op, &args, &err) != SL_OK) {
         (void)snprintf(why->text, sizeof why->text, "%s", err.message);
         return false;
     }
@@ -222,8 +223,8 @@ static bool types_allow(const sl_graph *graph, const sl_target *target, const ma
                        m->rule->names[whole->outputs[o]]);
         return false;
     }
-    const sl_call call = {whole->op,         info->name,        attrs, in, out,
-                          info->input_count, info->output_count};
+    const sl_call call = {whole->op,          info->name,        attrs, in, out,
+                          whole->input_count, info->output_count};
     if (sl_target_runs(target, &call, &err) == SL_OK) return true;
     (void)snprintf(why->text, sizeof why->text, "%s", err.message);
     return false;
@@ -246,9 +247,9 @@ static sl_status apply(sl_graph *graph, const match *m, sl_error *err) {
     sl_node node = {.op = whole->op, .attrs = attrs};
     node.label = sl_label_join(graph, m->nodes, m->rule->part_count);
     if (!node.label ||
-        !sl_node_make_room(&graph->arena, &node, info->input_count, info->output_count))
-        return sl_no_memory(err, "a fused node", info->input_count);
-    for (uint32_t i = 0; i < info->input_count; i++) node.inputs[i] = m->values[whole->inputs[i]];
+        !sl_node_make_room(&graph->arena, &node, whole->input_count, info->output_count))
+        return sl_no_memory(err, "a fused node", whole->input_count);
+    for (uint32_t i = 0; i < whole->input_count; i++) node.inputs[i] = m->values[whole->inputs[i]];
     for (uint32_t o = 0; o < info->output_count; o++)
         node.outputs[o] = m->values[whole->outputs[o]];
     for (uint32_t p = 0; p < m->rule->part_count; p++) sl_graph_drop_node(graph, m->nodes[p]);

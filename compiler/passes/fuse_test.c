@@ -1,11 +1,9 @@
 /* fuse_test.c - Every pattern fires on a small graph, and not when any condition is broken; what a
  * graph computes stays the same, fused and taken apart again. */
 #include "compiler/build.h"
-#include "compiler/eval.h"
 #include "compiler/passes/fuse.h"
-#include "compiler/passes/rules.h"
-#include "core/codec.h"
 #include "engine/models/architecture.h"
+#include "tests/support/fuse_case.h"
 #include "tests/support/shared.h"
 #include <math.h>
 #include <setjmp.h>
@@ -13,182 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* ---- graphs from text, and what they compute ---- */
-
-#define DECLARATIONS                                                                               \
-    "input %x : f32[4,8] input %y : f32[4,8] input %z : f32[4,8] input %row : f32[1,8]\n"          \
-    "input %q : f32[4,2,6] input %v : f32[4,2,6] input %slots : i32[4] input %at : i32[4]\n"       \
-    "input %cos : f32[4,1,2] input %sin : f32[4,1,2]\n"                                            \
-    "input %e : f32[4,3,8] input %r : f32[4,3] input %mix : f32[4,1] input %late : f32[8,8]\n"     \
-    "weight %g : f32[8] weight %h : f32[6] weight %b : f32[8] weight %w : f32[8,8]\n"              \
-    "weight %u : f32[8,8] weight %t : f16[3,8] input %ints : i32[4,8]\n"                           \
-    "state %ck : f32[2,2,1,6,16] state %cv : f32[2,2,16,6] state %s : f32[4,8]\n"
-#define GRAPH(BODY) "graph \"g\" {\n" DECLARATIONS BODY "\n}\n"
-
-static sl_graph *parse(const char *text) {
-    sl_error err = {0};
-    sl_graph *graph = NULL;
-    if (sl_graph_parse(text, strlen(text), NULL, &graph, &err) != SL_OK)
-        fail_msg("%s", err.message);
-    return graph;
-}
-
-static void verify(const sl_graph *graph) {
-    sl_error err = {0};
-    if (sl_graph_verify(graph, &err) != SL_OK) fail_msg("%s", err.message);
-}
-
-/* A number in [-1, 1) that depends on the name and the index alone. */
-static double number(const char *name, int64_t index) {
-    uint64_t hash = 1469598103934665603u ^ (uint64_t)index * 0x9e3779b97f4a7c15u;
-    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 1099511628211u;
-    hash ^= hash >> 29;
-    return (double)(hash * 0xbf58476d1ce4e5b9u >> 40) / 8388608.0 - 1;
-}
-
-enum { MOST_VALUES = 512, MOST_OUTPUTS = 16 };
-typedef struct {
-    double *outputs[MOST_OUTPUTS], *states[8];
-    int64_t sizes[MOST_OUTPUTS], state_sizes[8];
-    uint32_t output_count, state_count;
-} results;
-
-static double *copied(const double *data, int64_t count) {
-    double *copy = calloc((size_t)count, sizeof *copy);
-    assert_non_null(copy);
-    memcpy(copy, data, (size_t)count * sizeof *copy);
-    return copy;
-}
-
-/* Integers name slots 0 and 1 and positions 0 to 4. */
-static void *bytes_of(const sl_value_info *value) {
-    const int64_t count = sl_type_elements(&value->type);
-    void *bytes = calloc(1, sl_type_bytes(&value->type));
-    assert_non_null(bytes);
-    for (int64_t i = 0; i < count; i++) {
-        double element = number(value->name, i);
-        if (value->type.dtype == SL_DTYPE_i32)
-            element = strcmp(value->name, "at") == 0 ? (double)i : (double)(i / 2);
-        sl_encode_f64(value->type.dtype, &element, 1,
-                      (char *)bytes + (size_t)i * sl_dtype_infos[value->type.dtype].bytes);
-    }
-    return bytes;
-}
-
-static void bind_value(sl_evaluator *evaluator, const sl_graph *graph, uint32_t v, void **kept,
-                       results *r) {
-    const sl_value_info *value = &graph->values[v];
-    sl_error err = {0};
-    if (value->kind == SL_VALUE_STATE) {
-        const int64_t count = sl_type_elements(&value->type);
-        double *state = calloc((size_t)count, sizeof *state);
-        assert_non_null(state);
-        for (int64_t i = 0; i < count; i++) state[i] = number(value->name, i);
-        assert_int_equal(sl_evaluator_bind_state(evaluator, (sl_value){v}, state, &err), SL_OK);
-        r->states[r->state_count] = state;
-        r->state_sizes[r->state_count++] = count;
-    } else if (value->kind == SL_VALUE_INPUT || value->kind == SL_VALUE_WEIGHT) {
-        *kept = bytes_of(value);
-        assert_int_equal(sl_evaluator_bind(evaluator, (sl_value){v}, *kept, &err), SL_OK);
-    }
-}
-
-static results evaluate(const sl_graph *graph) {
-    sl_evaluator *evaluator = NULL;
-    sl_error err = {0};
-    results r = {0};
-    void *kept[MOST_VALUES] = {0};
-    assert_true(graph->value_count < MOST_VALUES && graph->output_count <= MOST_OUTPUTS);
-    if (sl_evaluator_create(graph, NULL, &evaluator, &err) != SL_OK) fail_msg("%s", err.message);
-    for (uint32_t v = 1; v <= graph->value_count; v++)
-        bind_value(evaluator, graph, v, &kept[v], &r);
-    if (sl_evaluator_run(evaluator, &err) != SL_OK) fail_msg("%s", err.message);
-    for (uint32_t o = 0; o < graph->output_count; o++) {
-        const sl_value value = graph->outputs[o].value;
-        r.sizes[o] = sl_type_elements(&graph->values[value.v].type);
-        r.outputs[o] = copied(sl_evaluator_result(evaluator, value), r.sizes[o]);
-    }
-    r.output_count = graph->output_count;
-    sl_evaluator_destroy(evaluator);
-    for (uint32_t v = 0; v < MOST_VALUES; v++) free(kept[v]);
-    return r;
-}
-
-static void free_results(results *r) {
-    for (uint32_t i = 0; i < r->output_count; i++) free(r->outputs[i]);
-    for (uint32_t i = 0; i < r->state_count; i++) free(r->states[i]);
-}
-
-/* To the last bit: the parts are evaluated by the same functions in the same order, save for sums
- * whose operands changed sides. */
-static void same_results(const results *a, const results *b) {
-    assert_int_equal(a->output_count, b->output_count);
-    assert_int_equal(a->state_count, b->state_count);
-    for (uint32_t o = 0; o < a->output_count; o++) {
-        assert_int_equal(a->sizes[o], b->sizes[o]);
-        assert_memory_equal(a->outputs[o], b->outputs[o], (size_t)a->sizes[o] * sizeof(double));
-    }
-    for (uint32_t s = 0; s < a->state_count; s++)
-        assert_memory_equal(a->states[s], b->states[s], (size_t)a->state_sizes[s] * sizeof(double));
-}
-
-static char *print(const sl_graph *graph, sl_arena *arena) {
-    sl_error err = {0};
-    char *text = NULL;
-    if (sl_graph_print(graph, arena, &text, &err) != SL_OK) fail_msg("%s", err.message);
-    return text;
-}
-
-static void prints_and_parses(const sl_graph *graph) {
-    sl_arena arena;
-    sl_arena_init(&arena, NULL);
-    const char *text = print(graph, &arena);
-    sl_graph *again = parse(text);
-    assert_string_equal(print(again, &arena), text);
-    sl_graph_destroy(again);
-    sl_arena_deinit(&arena);
-}
-
-static uint32_t count_op(const sl_graph *graph, const char *name) {
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        count += strcmp(sl_op_info_of(graph->nodes[n].op)->name, name) == 0;
-    return count;
-}
-
-static bool is_fused_op(sl_op op) {
-    static sl_rule rules[SL_RULE_COUNT];
-    sl_rules_read(rules);
-    for (int i = 0; i < SL_RULE_COUNT; i++)
-        if (rules[i].whole.op == op) return true;
-    return op == SL_OP_elementwise_region || op == SL_OP_batch_elementwise_region;
-}
-
-/* Fuses and takes apart, checking all that must hold whatever the graph; the fused graph is for the
- * caller to look at. */
-static void round_trip(const char *text, sl_graph **out_fused, sl_fusion_report *report) {
-    sl_error err = {0};
-    sl_graph *graph = parse(text), *apart = parse(text);
-    results before = evaluate(graph);
-    const uint32_t nodes = graph->node_count;
-    if (sl_fuse(graph, report, &err) != SL_OK) fail_msg("%s", err.message);
-    verify(graph);
-    assert_int_equal(nodes - graph->node_count, report->fused_nodes);
-    prints_and_parses(graph);
-    results after = evaluate(graph);
-    same_results(&before, &after);
-    assert_int_equal(sl_fuse(apart, NULL, &err), SL_OK);
-    if (sl_unfuse(apart, &err) != SL_OK) fail_msg("%s", err.message);
-    verify(apart);
-    for (uint32_t n = 0; n < apart->node_count; n++) assert_false(is_fused_op(apart->nodes[n].op));
-    assert_int_equal(apart->node_count, nodes);
-    results last = evaluate(apart);
-    same_results(&before, &last);
-    free_results(&before), free_results(&after), free_results(&last);
-    sl_graph_destroy(apart);
-    *out_fused = graph;
-}
 
 /* ---- each pattern ---- */
 
@@ -238,6 +60,21 @@ static const struct {
      GRAPH("%1 = matmul(%x, %w) %2 = add(%1, %b) %3 = gelu(%2) output \"o\" = %3"), 1},
     {"matmul_bias_gelu_approx", "fused_matmul_bias_act",
      GRAPH("%1 = matmul(%x, %w) %2 = add(%1, %b) %3 = gelu_approx(%2) output \"o\" = %3"), 1},
+#define CONV_ACT(ACT)                                                                              \
+    {"conv_" #ACT, "fused_conv_bias_act",                                                          \
+     CONV("%1 = conv(%i, %k) {strides = [2, 1], pads_before = [1, 0], dilations = [1, 2], "        \
+          "groups = 2} %2 = " #ACT "(%1) output \"o\" = %2"),                                      \
+     1},                                                                                           \
+    {                                                                                              \
+        "conv_bias_" #ACT, "fused_conv_bias_act",                                                  \
+            CONV("%1 = conv(%i, %k, %kb) {groups = 2} %2 = " #ACT "(%1) output \"o\" = %2"), 1     \
+    }
+    CONV_ACT(relu),
+    CONV_ACT(silu),
+    CONV_ACT(gelu),
+    CONV_ACT(sigmoid),
+    CONV_ACT(tanh),
+    CONV_ACT(gelu_approx),
     {"swiglu_halves", "fused_swiglu",
      GRAPH("%1, %2 = split(%x) {axis=1, sizes=[4,4]} %3 = swiglu(%2, %1) output \"o\" = %3"), 1},
     {"swiglu_halves", "fused_swiglu",
@@ -334,6 +171,9 @@ static void values_used_elsewhere_stay(void **state) {
     refused("linear_bias_relu", "y is used elsewhere too",
             GRAPH("%1 = linear(%x, %w) %2 = add(%1, %b) %3 = relu(%2) %4 = softmax(%2) output "
                   "\"o\" = %3 output \"p\" = %4"));
+    refused("conv_bias_silu", "y is used elsewhere too",
+            CONV("%1 = conv(%i, %k, %kb) {groups = 2} %2 = silu(%1) %3 = softmax(%1) output "
+                 "\"o\" = %2 output \"p\" = %3"));
     refused("norm_rope", "normed is used elsewhere too",
             GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope_apply(%1, %cos, %sin) "
                   "%3 = softmax(%1) output \"o\" = %2 output \"p\" = %3"));
@@ -371,6 +211,9 @@ static void outputs_stay(void **state) {
     refused("linear_bias_gelu", "y is an output",
             GRAPH("%1 = linear(%x, %w) %2 = add(%1, %b) %3 = gelu(%2) output \"o\" = %3 output "
                   "\"p\" = %2"));
+    refused("conv_relu", "y is an output",
+            CONV("%1 = conv(%i, %k) {groups = 2} %2 = relu(%1) output \"o\" = %2 output "
+                 "\"p\" = %1"));
     refused("norm_rope", "normed is an output",
             GRAPH("%1 = rms_norm(%q, %h) {eps = 1e-3} %2 = rope_apply(%1, %cos, %sin) "
                   "output \"o\" = %2 output \"p\" = %1"));
@@ -407,6 +250,12 @@ static void shapes_must_fit(void **state) {
     refused("matmul_bias", "y would not be rounded to f16",
             GRAPH("input %ha : f16[4,8] input %hb : f16[8,8] input %hc : f16[8] "
                   "%1 = matmul(%ha, %hb) %2 = add(%1, %hc) output \"o\" = %2"));
+    refused("conv_gelu", "y would not be rounded to bf16",
+            GRAPH("input %hi : bf16[1,2,5] input %hk : bf16[3,2,2] "
+                  "%1 = conv(%hi, %hk) %2 = gelu(%1) output \"o\" = %2"));
+    refused("conv_bias_relu", "x is i32[1,2,5]",
+            GRAPH("input %ii : i32[1,2,5] input %ik : i32[3,2,2] input %ib : i32[3] "
+                  "%1 = conv(%ii, %ik, %ib) %2 = relu(%1) output \"o\" = %2"));
     refused("residual_layer_norm", "residual is f32[1,8]",
             GRAPH("%1 = add(%x, %row) %2 = layer_norm(%1, %g, %b) output \"o\" = %2"));
     refused("residual_layer_norm", "sum would not be rounded to f16",
@@ -497,6 +346,28 @@ static void one_activation_is_enough(void **state) {
     assert_int_equal(graph->node_count, 2);
     assert_int_equal(((const sl_linear_bias_act_attrs *)graph->nodes[0].attrs)->act, 1);
     assert_int_equal(count_op(graph, "tanh"), 1);
+    sl_graph_destroy(graph);
+}
+
+/* The attributes of the convolution stay, and a second activation is a node of its own. */
+static void a_convolution_keeps_its_windows(void **state) {
+    (void)state;
+    sl_graph *graph = NULL;
+    sl_fusion_report report;
+    round_trip(CONV("%1 = conv(%i, %k, %kb) {strides = [2, 1], pads_after = [1, 3], groups = 2} "
+                    "%2 = tanh(%1) %3 = relu(%2) output \"o\" = %3"),
+               &graph, &report);
+    assert_int_equal(graph->node_count, 2);
+    const sl_node *node = &graph->nodes[0];
+    const sl_fused_conv_bias_act_attrs *attrs = node->attrs;
+    assert_int_equal(node->op, SL_OP_fused_conv_bias_act);
+    assert_int_equal(node->input_count, 3);
+    assert_int_equal(attrs->act, 5);
+    assert_int_equal(attrs->groups, 2);
+    assert_int_equal(attrs->strides.items[0], 2);
+    assert_int_equal(attrs->pads_after.items[1], 3);
+    assert_int_equal(attrs->pads_before.count, 0);
+    assert_int_equal(graph->nodes[1].op, SL_OP_relu);
     sl_graph_destroy(graph);
 }
 
@@ -777,6 +648,7 @@ int main(void) {
         cmocka_unit_test(tables_may_be_made_by_anything),
         cmocka_unit_test(only_halves_of_rows_are_gated),
         cmocka_unit_test(one_activation_is_enough),
+        cmocka_unit_test(a_convolution_keeps_its_windows),
         cmocka_unit_test(regions_end),
         cmocka_unit_test(labels_name_all_parts),
         cmocka_unit_test(fusing_again_changes_nothing),

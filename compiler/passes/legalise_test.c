@@ -107,6 +107,12 @@ static void test_products(void **state) {
                        "%%y = fused_matmul_bias_act(%%a, %%b, %%c) {act = %d} output \"y\" = %%y",
                        act);
         rewrites("fused_matmul_bias_act", text);
+        (void)snprintf(text, sizeof text,
+                       "input %%x : f32[2,4,5,6] input %%w : f32[6,2,3,2] input %%b : f32[6] "
+                       "%%y = fused_conv_bias_act(%%x, %%w, %%b) {strides = [1,2], groups = 2, "
+                       "act = %d} output \"y\" = %%y",
+                       act);
+        rewrites("fused_conv_bias_act", text);
     }
 }
 

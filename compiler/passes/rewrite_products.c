@@ -200,6 +200,17 @@ bool sl_rewrite_conv_columns(sl_graph *g, const sl_node *node, const sl_value *i
     return true;
 }
 
+bool sl_rewrite_conv_bias_act(sl_graph *g, const sl_node *node, const sl_value *in, sl_value *out) {
+    const sl_fused_conv_bias_act_attrs *a = node->attrs;
+    const sl_conv_attrs attrs = SL_CONV_ATTRS(a);
+    sl_value product = {0};
+    if (!sl_rw_is_wide(g, in[0])) return false;
+    sl_graph_append_list(g, SL_OP_conv, (sl_values){node->input_count, in}, &attrs,
+                         (sl_value_slots){1, &product});
+    out[0] = sl_rw_activate(g, a->act, product);
+    return true;
+}
+
 /* Groups come first, so that one product per group sums over the windows of all samples. */
 bool sl_rewrite_conv_backward_weight(sl_graph *g, const sl_node *node, const sl_value *in,
                                      sl_value *out) {

@@ -41,7 +41,8 @@ static void read_node(sl_rule *rule, const char **at, sl_rule_node *node) {
     } while (sl_accept(at, ','));
     const bool closes = sl_accept(at, ')');
     assert(equals && opens && closes && node->op < SL_OP_COUNT);
-    assert(inputs == sl_op_info_of(node->op)->input_count);
+    assert(inputs == sl_op_info_of(node->op)->input_count ||
+           (inputs > sl_op_info_of(node->op)->input_count && sl_op_info_of(node->op)->list_name));
     assert(outputs == sl_op_info_of(node->op)->output_count || sl_op_info_of(node->op)->outs_name);
     node->input_count = inputs, node->output_count = outputs;
     (void)equals, (void)opens, (void)closes;

@@ -18,7 +18,8 @@ static void append_part(sl_graph *g, const sl_rule_node *part, const sl_value *i
     if (part->op == SL_OP_split)
         sl_build_even_split(g, inputs[0], (sl_value_slots){part->output_count, outputs});
     else
-        sl_graph_append(g, part->op, inputs, attrs, outputs);
+        sl_graph_append_list(g, part->op, (sl_values){part->input_count, inputs}, attrs,
+                             (sl_value_slots){part->output_count, outputs});
 }
 
 static void append_parts(sl_graph *g, const sl_rule *rule, const sl_node *node, const sl_value *in,

@@ -1,5 +1,6 @@
 /* convolution_bench.c - Speed of convolutions, norms and pools on one core, compared with the
- * limits of the core, for typical layers of networks.
+ * limits of the core, for typical layers of networks; convolutions and an activation in one step
+ * against both in sequence.
  *
  *   conv_bench [isa]     default: the best instruction set */
 #include "compiler/graph.h"
@@ -119,18 +120,24 @@ static const row rows[] = {
      0},
 };
 
-static void bench_row(const sl_kernel_set *set, const row *r, const bench_floors *floors) {
+typedef struct {
+    const sl_kernel *kernel;
+    void *args;
+    sl_type out;  /* of the result, which is at `data` */
+    double bytes; /* read and written */
+    float *data;
+} call;
+
+/* x: the first operand; NULL: small floats, as the others. */
+static call call_of(const sl_kernel_set *set, const row *r, float *x, sl_arena *arena) {
     _Alignas(max_align_t) unsigned char attrs[SL_MAX_ATTRS_BYTES];
+    call c = {0};
     sl_error err = {0};
     sl_graph *owner = NULL;
-    sl_arena arena;
-    sl_type out = {0};
     uint32_t inputs = 0;
-    double bytes = 0;
     sl_operand operands[4] = {0};
-    sl_arena_init(&arena, NULL);
     while (inputs < 3 && r->in[inputs].shape.rank) inputs++;
-    const sl_infer_args infer = {r->name, r->in, attrs, &out, inputs, 1};
+    const sl_infer_args infer = {r->name, r->in, attrs, &c.out, inputs, 1};
     if (sl_graph_create("attributes", NULL, &owner, &err) != SL_OK ||
         sl_attrs_parse(r->op, r->attrs, strlen(r->attrs), owner, attrs, &err) != SL_OK ||
         sl_infer(r->op, &infer, &err) != SL_OK) {
@@ -138,24 +145,77 @@ static void bench_row(const sl_kernel_set *set, const row *r, const bench_floors
         exit(1);
     }
     for (uint32_t i = 0; i < inputs; i++) operands[i].type = r->in[i];
-    operands[inputs].type = out;
+    operands[inputs].type = c.out;
     const sl_step step = {.op = r->op,
                           .operand_count = inputs + 1,
                           .input_count = inputs,
                           .operands = operands,
                           .attrs = attrs};
-    void *args = sl_arguments_create(&step, &arena);
+    c.args = sl_arguments_create(&step, arena);
     for (uint32_t i = 0; i <= inputs; i++) {
-        sl_argument(&step, args, i)->data = bench_floats(sl_type_elements(&operands[i].type));
-        bytes += (double)sl_type_bytes(&operands[i].type);
+        c.data = i == 0 && x ? x : bench_floats(sl_type_elements(&operands[i].type));
+        sl_argument(&step, c.args, i)->data = c.data;
+        c.bytes += (double)sl_type_bytes(&operands[i].type);
     }
+    c.kernel = sl_cpu_kernel_find(set, r->op, r->in);
+    return c;
+}
+
+static void bench_row(const sl_kernel_set *set, const row *r, const bench_floors *floors) {
+    sl_arena arena;
+    sl_arena_init(&arena, NULL);
+    const call c = call_of(set, r, NULL, &arena);
     const bench_work work = {.isa = set->isa,
                              .name = r->name,
                              .type = "f32",
-                             .bytes = bytes,
-                             .operations = r->operations * (double)sl_type_elements(&out)};
-    bench_line(&work, bench_call(sl_cpu_kernel_find(set, r->op, r->in), args, NULL, NULL), floors);
-    sl_graph_destroy(owner);
+                             .bytes = c.bytes,
+                             .operations = r->operations * (double)sl_type_elements(&c.out)};
+    bench_line(&work, bench_call(c.kernel, c.args, NULL, NULL), floors);
+    sl_arena_deinit(&arena);
+}
+
+/* Seconds of calls in sequence. */
+static double time_calls(const call *calls, int count, void *const *scratch) {
+    sl_error err = {0};
+    const double begin = bench_clock();
+    for (int i = 0; i < count; i++) {
+        sl_worker worker = {.scratch = scratch[i], .err = &err};
+        const int64_t items = calls[i].kernel->split(calls[i].args).items;
+        if (calls[i].kernel->run(calls[i].args, 0, items, &worker) == SL_OK) continue;
+        (void)fprintf(stderr, "%s: %s\n", calls[i].kernel->name, err.message);
+        exit(1);
+    }
+    return bench_clock() - begin;
+}
+
+/* A convolution and an activation of its result against both in one step, by turns. */
+static void bench_fused(const sl_kernel_set *set, const row *r, sl_op act) {
+    const double least_seconds = 0.2;
+    char attrs[200];
+    sl_arena arena;
+    void *scratch[3];
+    sl_arena_init(&arena, NULL);
+    (void)snprintf(attrs, sizeof attrs, "%s, act = %s", r->attrs, sl_op_info_of(act)->name);
+    call calls[3] = {call_of(set, r, NULL, &arena)};
+    const row after = {.name = "activation", .op = act, .attrs = "", .in = {calls[0].out}};
+    row both = *r;
+    both.op = SL_OP_fused_conv_bias_act, both.attrs = attrs;
+    calls[1] = call_of(set, &after, calls[0].data, &arena);
+    calls[2] = call_of(set, &both, NULL, &arena);
+    for (int i = 0; i < 3; i++)
+        scratch[i] = bench_room(calls[i].kernel->split(calls[i].args).scratch_bytes);
+    double apart = 1e9, fused = 1e9;
+    const double start = bench_clock();
+    for (int n = 0; n < 4 || bench_clock() - start < least_seconds; n++) {
+        const double two = time_calls(calls, 2, scratch),
+                     one = time_calls(calls + 2, 1, scratch + 2);
+        if (two < apart) apart = two;
+        if (one < fused) fused = one;
+    }
+    printf("%-8s %-26s %-7s apart %9.1f us, fused %9.1f us: x %.3f\n", set->isa, r->name,
+           sl_op_info_of(act)->name, apart * 1e6, fused * 1e6, apart / fused);
+    (void)fflush(stdout);
+    for (int i = 0; i < 3; i++) free(scratch[i]);
     sl_arena_deinit(&arena);
 }
 
@@ -167,5 +227,10 @@ int main(int argc, char **argv) {
     }
     const bench_floors floors = bench_measure(set, bench_block());
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) bench_row(set, &rows[i], &floors);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].op != SL_OP_conv) continue;
+        bench_fused(set, &rows[i], SL_OP_relu);
+        bench_fused(set, &rows[i], SL_OP_silu);
+    }
     return 0;
 }

@@ -67,14 +67,17 @@ static void windows_of(const window *w, int64_t *out) {
                  1;
 }
 
-/* conv of random numbers, with a bias every other time. */
+/* conv of random numbers, with a bias every other time and of floats with a relu at times. */
 static void check_conv(const window *w, int64_t groups, const sl_type *x, const sl_type *weight) {
     char attrs[400] = "";
     window_text(w, attrs, sizeof attrs);
-    (void)snprintf(attrs + strlen(attrs), 40, ", groups = %d", (int)groups);
+    const bool floats = sl_dtype_infos[x->dtype].kind == SL_KIND_FLOAT;
+    const bool fused = floats && node_next() % 4 == 0;
+    (void)snprintf(attrs + strlen(attrs), 40, ", groups = %d%s", (int)groups,
+                   fused ? ", act = relu" : "");
     const sl_type bias = sl_type_make(x->dtype, 1, weight->shape.dims[0]);
     node_case c;
-    node_open(&c, "conv", attrs);
+    node_open(&c, fused ? "fused_conv_bias_act" : "conv", attrs);
     random_input(&c, x);
     random_input(&c, weight);
     if (node_next() % 2) random_input(&c, &bias);

@@ -229,6 +229,40 @@ static void test_blocks(void **state) {
     }
 }
 
+/* Each way in which a convolution is computed: 1x1, several blocks of taps, through lines and not,
+ * groups, depthwise with and without loops of its own; f64 has one. */
+static void test_convolutions(void **state) {
+    (void)state;
+    static const struct {
+        int64_t x[4], w[4], strides[2], pads[2];
+        uint32_t groups;
+    } rows[] = {
+        {{2, 70, 9, 15}, {140, 70, 1, 1}, {1, 1}, {0, 0}, 1},
+        {{1, 40, 5, 64}, {33, 40, 3, 3}, {1, 1}, {1, 1}, 1},
+        {{1, 3, 40, 37}, {9, 3, 3, 3}, {3, 1}, {1, 0}, 1},
+        {{2, 6, 11, 35}, {12, 2, 3, 3}, {2, 2}, {1, 1}, 3},
+        {{2, 5, 19, 37}, {5, 1, 3, 3}, {1, 1}, {1, 1}, 5},
+        {{1, 3, 90, 45}, {6, 1, 5, 5}, {2, 2}, {2, 2}, 3},
+        {{1, 4, 9, 80}, {4, 1, 2, 5}, {1, 1}, {0, 2}, 4},
+    };
+    enum { COUNT = sizeof rows / sizeof rows[0] };
+    for (uint32_t i = 0; i < COUNT * 6; i++) {
+        const uint32_t r = i % COUNT, act = 1 + i / COUNT;
+        const int64_t *x = rows[r].x, *w = rows[r].w;
+        const sl_fused_conv_bias_act_attrs attrs = {.strides = {2, rows[r].strides},
+                                                    .pads_before = {2, rows[r].pads},
+                                                    .groups = rows[r].groups,
+                                                    .act = act};
+        const sl_dtype dtype = i % 6 == 5 ? SL_DTYPE_f64 : SL_DTYPE_f32;
+        op_case c = case_of(SL_OP_fused_conv_bias_act, &attrs, 1e-5);
+        c.by_tensor = true;
+        (void)input(&c, sl_type_make(dtype, 4, x[0], x[1], x[2], x[3]), -1, 1);
+        (void)input(&c, sl_type_make(dtype, 4, w[0], w[1], w[2], w[3]), -1, 1);
+        if (i % 4) (void)input(&c, sl_type_make(dtype, 1, w[0]), -1, 1);
+        check_fused(&c);
+    }
+}
+
 static void add_rows(op_case *c, int64_t rows, int32_t first) {
     int32_t *slots = input(c, i32(rows), 0, 1), *positions = input(c, i32(rows), 0, 1);
     for (int64_t t = 0; t < rows; t++) {
@@ -392,6 +426,7 @@ int main(void) {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_bias),
         cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_rope),
         cmocka_unit_test(test_positions_are_checked),
         cmocka_unit_test(test_join),

@@ -119,6 +119,12 @@ IR
     holds "ir inspect --no-fusion" prints '^steps +4 ' ir inspect "$folder/two.ir" --no-fusion
     holds "ir inspect --fusion says why not" \
         prints '^not fused: rms_norm_mul at mul: .* is an output' ir inspect "$folder/two.ir" --fusion
+    cat > "$folder/conv.ir" <<'EOF'
+graph "conv" { input %x : f32[1,3,8,8] weight %w : f32[4,3,3,3] weight %b : f32[1,4,1,1]
+%1 = conv(%x, %w) %2 = add(%1, %b) %3 = relu(%2) output "y" = %3 }
+EOF
+    holds "ir inspect --fusion of a convolution, an added bias and a relu" \
+        prints '^fused: conv_bias_relu at ' ir inspect "$folder/conv.ir" --fusion
     holds "ir inspect --barriers says why" \
         prints ' rms_norm -> 2 mul: RAW of rms_norm, 128 bytes' ir inspect "$folder/two.ir" --barriers
     for schedule in levels groups edges; do

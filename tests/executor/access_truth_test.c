@@ -207,6 +207,12 @@ static const char *const cases[] = {
     "input %x : f32[3,70] %o = fused_swiglu(%x)",
     "input %a : f32[2,1,17,33] input %b : f32[3,33,21] input %c : f32[21] "
     "%o = fused_matmul_bias_act(%a, %b, %c) {act = 3}",
+    "input %x : f32[2,6,9,19] input %w : f32[9,6,3,3] input %b : f32[9] "
+    "%o = fused_conv_bias_act(%x, %w, %b) {act = relu, pads_before = [1, 1], pads_after = [1, 1]}",
+    "input %x : f32[2,6,9,19] input %w : f32[6,1,3,3] input %b : f32[6] "
+    "%o = fused_conv_bias_act(%x, %w, %b) {act = gelu, groups = 6, strides = [2, 2]}",
+    "input %x : f32[2,6,9,19] input %w : f32[6,1,2,3] "
+    "%o = fused_conv_bias_act(%x, %w) {act = gelu_approx, groups = 6}",
     "input %k : u32[2] input %c : u32[4] %o = rng_uniform(%k, %c) {shape = [2999], to = f32}",
     "input %k : u32[2] input %c : u32[4] %o = rng_normal(%k, %c) {shape = [2999], to = f32}",
     "input %l : f32[5,37] input %k : u32[2] input %c : u32[2] "

@@ -1,33 +1,13 @@
-/* activate.h - Activation functions after a matrix product, by their number in the op. */
+/* activate.h - Activation functions after a product, by their number in the op. */
 #ifndef SL_RUNTIME_CPU_ACTIVATE_H
 #define SL_RUNTIME_CPU_ACTIVATE_H
-#include "runtime/cpu/kernels/elementwise.h"
-#include "runtime/cpu/kernels/elementwise_double.h"
+#include "runtime/cpu/kernels/kernels.h"
 
-INLINE vf activated(vf x, uint32_t act) {
-    switch (act) {
-    case 1:
-        return vrelu(x);
-    case 2:
-        return vsilu(x);
-    case 3:
-        return vgelu(x);
-    case 4:
-        return vsigmoid(x);
-    default:
-        return vtanh(x);
-    }
-}
+/* elementwise_f32.c: by the loops of the elementwise ops, with the same bits. */
+void SL_KERNEL(sl_activate_f32)(float *x, int64_t count, uint32_t act);
+
 /* Applies activation `act` in place; 0 is the identity. */
-static inline void activate_f32(float *x, int64_t n, uint32_t act) {
-    if (act == 0) return;
-    if (act == 6) { /* gelu_approx, which is computed in doubles by itself, too */
-        for (int64_t i = 0; i < n; i += DLANES) {
-            const int64_t count = n - i < DLANES ? n - i : DLANES;
-            dstore_n(x + i, dgelu_approx(dload_n(x + i, count)), count);
-        }
-        return;
-    }
-    FOR_VECTORS(i, count, n, vstore_n(x + i, activated(vload_n(x + i, count), act), count););
+static inline void activate_f32(float *x, int64_t count, uint32_t act) {
+    if (act) SL_KERNEL(sl_activate_f32)(x, count, act);
 }
 #endif

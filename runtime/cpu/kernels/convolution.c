@@ -2,6 +2,7 @@
  * depthwise convolutions are computed directly.
  *
  * An item is a tile of TILE windows and up to FILTERS filters of one group of one n. */
+#include "core/elementwise_math.h"
 #include "core/ops.h"
 #include "core/window.h"
 #include "runtime/cpu/kernels/convolution_depthwise.h"
@@ -9,7 +10,7 @@
 #include "runtime/cpu/kernels/convolution_product.h"
 #include "runtime/cpu/kernels/element.h"
 
-enum { TILE = 128, FILTERS = 128 };
+enum { TILE = 128, FILTERS = 128, RELU = 1 };
 
 typedef struct {
     sl_window w;
@@ -19,11 +20,13 @@ typedef struct {
     bool plain;                        /* 1x1 convolution: one tap, stride 1, no padding */
     bool alone;                        /* one channel per group (depthwise) */
     const float *bias;
+    uint32_t act; /* of every finished sum */
 } plan;
 
-static plan plan_of(const sl_conv_args *a) {
+static plan plan_of(const sl_conv_args *a, uint32_t act) {
     const sl_window_lists lists = SL_WINDOW_LISTS(&a->attrs);
-    plan p = {.w = sl_window_of(&lists, a->w.type.shape.dims + 2, &a->x.type, &a->out.type)};
+    plan p = {.act = act,
+              .w = sl_window_of(&lists, a->w.type.shape.dims + 2, &a->x.type, &a->out.type)};
     p.groups = a->attrs.groups ? a->attrs.groups : 1;
     p.channels = dim(&a->w.type, 1);
     p.filters = dim(&a->w.type, 0) / p.groups;
@@ -236,8 +239,11 @@ static void run_tile(const sl_conv_args *a, const plan *p, int64_t begin, int64_
                                             .rows = last - first,
                                             .cols = width,
                                             .taps = depth,
-                                            .first = k == 0});
+                                            .first = k == 0,
+                                            .relu = p->act == RELU && k + depth == p->inner});
     }
+    for (int64_t r = 0; r < last - first && p->act != RELU; r++)
+        activate_f32(out + r * p->outs, width, p->act);
 }
 
 /* ---- one channel per group (depthwise): an item is a plane of the output ---- */
@@ -320,7 +326,7 @@ static void run_plane(const sl_conv_args *a, const plan *p, const depthwise *d, 
     float *out = (float *)a->out.data + item * p->outs;
     const float bias = p->bias ? p->bias[m] : 0;
     if (d->stride) {
-        depthwise_plane(d, w, &(const depthwise_filter){x, weights, bias}, out, scratch);
+        depthwise_plane(d, w, &(const depthwise_filter){x, weights, bias, p->act}, out, scratch);
         return;
     }
     tap *taps = scratch;
@@ -329,6 +335,7 @@ static void run_plane(const sl_conv_args *a, const plan *p, const depthwise *d, 
         for (int64_t oy = 0; oy < w->out[1]; oy++, out += w->out[2]) {
             const int64_t count = find_taps(p, &plane, weights, oz, oy, taps);
             sum_taps(taps, count, bias, w->out[2], out);
+            activate_f32(out, w->out[2], p->act);
         }
 }
 
@@ -354,15 +361,14 @@ static void run_any(const sl_conv_args *a, const plan *p, int64_t item) {
                          (uint64_t)whole_at(dtype, a->w.data, weight);
         }
         if (is_real(dtype))
-            put_real(dtype, a->out.data, i, sum);
+            put_real(dtype, a->out.data, i, sl_activate(sum, p->act));
         else
             put_whole(dtype, a->out.data, i, (int64_t)whole);
     }
 }
 
-SPLIT(conv) {
-    const sl_conv_args *a = args;
-    const plan p = plan_of(a);
+static sl_split split_of(const sl_conv_args *a) {
+    const plan p = plan_of(a, 0);
     const int64_t n = dim(&a->x.type, 0);
     if (a->x.type.dtype != SL_DTYPE_f32)
         return (sl_split){n * p.groups * p.filters * (p.outs / p.w.out[2]),
@@ -373,22 +379,48 @@ SPLIT(conv) {
                       grain_of(least(p.filters, FILTERS) * p.inner * TILE / 16),
                       scratch_floats(&p) * sizeof(float)};
 }
-RUN(conv) {
-    const sl_conv_args *a = args;
-    const plan p = plan_of(a);
-    const bool tiles = a->x.type.dtype == SL_DTYPE_f32 && !p.alone;
-    const depthwise d =
-        p.alone && a->x.type.dtype == SL_DTYPE_f32 ? depthwise_of(&p.w) : (depthwise){0};
-    if (d.stride) depthwise_clear(&d, worker->scratch);
+
+static void run_items(const sl_conv_args *a, const plan *p, int64_t begin, int64_t end,
+                      void *scratch) {
+    const bool single = a->x.type.dtype == SL_DTYPE_f32, tiles = single && !p->alone;
+    const depthwise d = single && p->alone ? depthwise_of(&p->w) : (depthwise){0};
+    if (d.stride) depthwise_clear(&d, scratch);
     for (int64_t item = begin; item < end;) {
-        const int64_t next = tiles ? least(end, (item / p.blocks + 1) * p.blocks) : item + 1;
+        const int64_t next = tiles ? least(end, (item / p->blocks + 1) * p->blocks) : item + 1;
         if (tiles)
-            run_tile(a, &p, item, next, worker->scratch);
-        else if (p.alone && a->x.type.dtype == SL_DTYPE_f32)
-            run_plane(a, &p, &d, item, worker->scratch);
+            run_tile(a, p, item, next, scratch);
+        else if (single)
+            run_plane(a, p, &d, item, scratch);
         else
-            run_any(a, &p, item);
+            run_any(a, p, item);
         item = next;
     }
+}
+
+SPLIT(conv) {
+    return split_of(args);
+}
+RUN(conv) {
+    const plan p = plan_of(args, 0);
+    run_items(args, &p, begin, end, worker->scratch);
+    return SL_OK;
+}
+
+/* ---- fused_conv_bias_act: the same, and what is finished is activated ---- */
+
+static sl_conv_args conv_of(const sl_fused_conv_bias_act_args *a) {
+    return (sl_conv_args){
+        .x = a->x, .w = a->w, .bias = a->bias, .out = a->out, .attrs = SL_CONV_ATTRS(&a->attrs)};
+}
+
+SPLIT(fused_conv_bias_act) {
+    const sl_conv_args conv = conv_of(args);
+    return split_of(&conv);
+}
+RUN(fused_conv_bias_act) {
+    const sl_fused_conv_bias_act_args *a = args;
+    const sl_conv_args conv = conv_of(a);
+    const plan p = plan_of(&conv, a->attrs.act);
+    run_items(&conv, &p, begin, end, worker->scratch);
     return SL_OK;
 }

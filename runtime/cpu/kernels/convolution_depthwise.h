@@ -6,6 +6,7 @@
  * computed at a time and share each load of an input row. */
 #ifndef SL_RUNTIME_CPU_CONVOLUTION_DEPTHWISE_H
 #define SL_RUNTIME_CPU_CONVOLUTION_DEPTHWISE_H
+#include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/convolution_im2col.h"
 
 /* The input rows copied at a time should stay in the L1 cache. */
@@ -77,10 +78,11 @@ static void depthwise_lay(const depthwise *d, const sl_window *w, const float *x
     }
 }
 
-/* The input, weights and bias of one plane. */
+/* The input, weights, bias and activation of one plane. */
 typedef struct {
     const float *x, *weights;
     float bias;
+    uint32_t act;
 } depthwise_filter;
 
 /* Computes `rows` output rows.  rows, side and stride are compile-time constants. */
@@ -141,6 +143,7 @@ static void depthwise_plane(const depthwise *d, const sl_window *w, const depthw
         const int64_t rows = least(d->rows, w->out[1] - oy);
         depthwise_lay(d, w, f->x, oy, rows, scratch);
         all[d->side / 2 - 1][d->stride - 1](d, scratch, f, rows, out + oy * d->columns);
+        activate_f32(out + oy * d->columns, rows * d->columns, f->act);
     }
 }
 #endif

@@ -1,10 +1,11 @@
 /* convolution_product.h - The matrix product of filters and im2col panels, a block of taps at a
- * time; the bias is added with the first block.
+ * time; the bias is added with the first block, a relu applied with the last one.
  *
  * The im2col panels have as many columns as a tile of the product.  Each element is summed over the
  * taps of a block in order, whatever the tiling. */
 #ifndef SL_RUNTIME_CPU_CONVOLUTION_PRODUCT_H
 #define SL_RUNTIME_CPU_CONVOLUTION_PRODUCT_H
+#include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/vec.h"
 #include <stdbool.h>
@@ -24,6 +25,7 @@ typedef struct {
     int64_t out_row;
     int64_t rows, cols, taps;
     bool first;
+    bool relu; /* of the finished sums: the last block */
 } conv_product;
 
 /* One register tile: `rows` x (`vectors` vectors, the last with n lanes) at (r, c); rows and
@@ -49,7 +51,7 @@ INLINE void conv_tile(const conv_product *g, int64_t r, int64_t c, const int row
             const int64_t lanes = v + 1 < vectors ? LANES : n;
             float *at = to + i * g->out_row + v * LANES;
             vf sum = sums[i][v] + (g->first ? bias : vload_n(at, lanes));
-            vstore_n(at, sum, lanes);
+            vstore_n(at, g->relu ? vrelu(sum) : sum, lanes);
         }
     }
 }

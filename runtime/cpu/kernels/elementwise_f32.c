@@ -1,6 +1,8 @@
 /* elementwise_f32.c - Strip functions of f32, also used for f16 and bf16 values held as f32. */
+#include "core/elementwise_math.h"
 #include "core/ops.h"
 
+#include "runtime/cpu/kernels/activate.h"
 #include "runtime/cpu/kernels/elementwise.h"
 #include "runtime/cpu/kernels/elementwise_double.h"
 #include "runtime/cpu/kernels/elementwise_strips.h"
@@ -75,3 +77,15 @@ strip_table SL_KERNEL(sl_strips_f32) = {
 #define ELEMENTWISE_FUSED(NUMBER, OP, ...) [SL_STEP_##OP] = strip_##OP,
 #include "core/elementwise.def"
 };
+
+void SL_KERNEL(sl_activate_f32)(float *x, int64_t count, uint32_t act) {
+    static const uint8_t steps[SL_ACTIVATIONS] = {0,
+                                                  SL_STEP_relu,
+                                                  SL_STEP_silu,
+                                                  SL_STEP_gelu,
+                                                  SL_STEP_sigmoid,
+                                                  SL_STEP_tanh,
+                                                  SL_STEP_gelu_approx};
+    const strip s = {.in = {x, x, x}, .out = x, .count = count};
+    SL_KERNEL(sl_strips_f32)[steps[act]](&s);
+}

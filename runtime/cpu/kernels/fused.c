@@ -37,25 +37,8 @@ typedef struct {
 
 /* ---- instantiated for float and double ---- */
 
-/* As core/elementwise.def has them, so that a fused product has the bits of its parts. */
-static double activated_f64(double x, uint32_t act) {
-    switch (act) {
-    case 1:
-        return x < 0 ? 0 : x;
-    case 2:
-        return sl_silu(x);
-    case 3:
-        return 0.5 * x * erfc(-x * SL_SQRT_HALF);
-    case 4:
-        return sl_sigmoid(x);
-    case 5:
-        return tanh(x);
-    default:
-        return sl_gelu_approx(x);
-    }
-}
 static void activate_f64(double *x, int64_t n, uint32_t act) {
-    for (int64_t i = 0; i < n && act; i++) x[i] = activated_f64(x[i], act);
+    for (int64_t i = 0; i < n && act; i++) x[i] = sl_activate(x[i], act);
 }
 
 #define REAL     float
