@@ -123,7 +123,7 @@ if(BUILD_TESTING)
     find_sources(test_sources _test.c ${all_folders})
     if(SLUICE_BARE) # not what needs a model or JSON, or the engine
         string(CONCAT needs_more "^apps/|^tests/golden/|^tests/onnx/|^runtime/cuda/|/(ops|matmul|fuse|mutation|"
-               "orders|tsan|binary|symbols|convolution|attention|elementwise|movement|norm|resize|control)"
+               "orders|tsan|binary|symbols|convolution|attention|elementwise|movement|norm|optimiser|resize|control)"
                "_test\\.c$")
         list(FILTER test_sources EXCLUDE REGEX "${needs_more}")
         list(APPEND test_sources api/graph_test.c)

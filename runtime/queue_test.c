@@ -12,14 +12,8 @@ enum { THREADS = 4, ROUNDS = 200 };
 static sl_error err;
 static sl_queue *queue;
 
-static int open_queue(void **state) {
-    (void)state;
-    return sl_queue_create(NULL, &queue, &err) != SL_OK;
-}
-static int close_queue(void **state) {
-    (void)state;
-    sl_queue_destroy(queue);
-    return 0;
+static void open_queue(void) {
+    assert_int_equal(sl_queue_create(NULL, &queue, &err), SL_OK);
 }
 
 typedef struct {
@@ -35,6 +29,7 @@ static void jobs_run_in_order(void **state) {
     uint32_t at = 0, log[ROUNDS] = {0};
     noted notes[ROUNDS];
     sl_queue_job jobs[ROUNDS];
+    open_queue();
     sl_queue_enter(queue); /* all of them have to wait */
     for (uint32_t i = 0; i < ROUNDS; i++) {
         notes[i] = (noted){&at, log, i};
@@ -50,6 +45,7 @@ static void jobs_run_in_order(void **state) {
         sl_queue_wait(queue, &jobs[i]);
         assert_int_equal(log[i], i);
     }
+    sl_queue_destroy(queue);
 }
 
 /* Nothing but the queue protects them. */
@@ -82,11 +78,13 @@ static void *work(void *ctx) {
 static void one_at_a_time(void **state) {
     (void)state;
     pthread_t threads[THREADS];
+    open_queue();
     for (int t = 0; t < THREADS; t++)
         assert_int_equal(pthread_create(&threads[t], NULL, work, NULL), 0);
     for (int t = 0; t < THREADS; t++) assert_int_equal(pthread_join(threads[t], NULL), 0);
     assert_int_equal(shared.most, 1);
     assert_int_equal(shared.count, THREADS * ROUNDS);
+    sl_queue_destroy(queue);
 }
 
 static void *none(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align) {
@@ -104,8 +102,8 @@ static void memory_may_be_short(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(jobs_run_in_order, open_queue, close_queue),
-        cmocka_unit_test_setup_teardown(one_at_a_time, open_queue, close_queue),
+        cmocka_unit_test(jobs_run_in_order),
+        cmocka_unit_test(one_at_a_time),
         cmocka_unit_test(memory_may_be_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
