@@ -128,6 +128,11 @@ static void remember_invented(runner *r, const char *name) {
  * numbers. */
 static bool set_packed(const runner *r, const sl_graph_item *item, const float *numbers,
                        size_t count) {
+    if (item->rank < 2) {
+        (void)cli_fail_text("%s '%s' is %s of %u dims, of which there are no random values",
+                            item->kind, item->name, item->dtype, item->rank);
+        return false;
+    }
     const int64_t rows = item->dims[item->rank - 2], cols = item->dims[item->rank - 1];
     const sl_weight_source from = {.struct_size = sizeof from,
                                    .format = "f32",
@@ -153,7 +158,7 @@ static bool set_packed(const runner *r, const sl_graph_item *item, const float *
 }
 
 static bool set_invented(runner *r, const sl_graph_item *item) {
-    const size_t count = cli_element_count(item->rank, item->dims);
+    const size_t count = cli_element_count(item->dtype, item->rank, item->dims);
     const size_t each = cli_element_bytes(item->dtype);
     const size_t bytes = count * (each ? each : sizeof(float));
     if (r->data && !r->options->random) {
@@ -195,7 +200,7 @@ static bool set_values(runner *r) {
 
 static void print_output(const sl_tensor_item *output) {
     char type[TYPE_TEXT];
-    const size_t count = cli_element_count(output->rank, output->dims);
+    const size_t count = cli_element_count(output->dtype, output->rank, output->dims);
     double least = (double)INFINITY, most = -(double)INFINITY, sum = 0;
     (void)printf("%s : %s =", output->name,
                  cli_type_text(output->dtype, output->rank, output->dims, type, sizeof type));
@@ -216,7 +221,7 @@ static json_t *output_json(const sl_tensor_item *output) {
     json_t *shape = json_array(), *values = json_array();
     for (uint32_t i = 0; i < output->rank; i++)
         cli_json_append(shape, json_integer((json_int_t)output->dims[i]));
-    const size_t count = cli_element_count(output->rank, output->dims);
+    const size_t count = cli_element_count(output->dtype, output->rank, output->dims);
     for (size_t i = 0; i < count; i++) {
         const double value = cli_element_get(output->dtype, output->data, i);
         cli_json_append(values, isfinite(value) ? json_real(value) : json_null());

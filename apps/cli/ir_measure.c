@@ -86,7 +86,7 @@ int cli_ir_bench(const sl_graph *graph, const cli_options *options) {
 
 /* Within rounding of the largest element; integers and bools exactly. */
 static bool is_near(const char *dtype, double difference, double largest) {
-    if (dtype[0] == 'f') return difference <= 1e-5 * largest;
+    if (dtype[0] == 'f' || dtype[0] == 'c') return difference <= 1e-5 * largest;
     if (strcmp(dtype, "bf16") == 0) return difference <= 1e-2 * largest;
     return difference == 0;
 }
@@ -103,7 +103,7 @@ static difference compare_output(const cli_runner *a, const cli_runner *b,
     const void *y = sl_compiled_get(b->compiled, item->name, &bytes_b);
     difference d = {.both = x && y && bytes_a == bytes_b};
     if (!d.both) return d;
-    const size_t count = cli_element_count(item->rank, item->dims);
+    const size_t count = cli_element_count(item->dtype, item->rank, item->dims);
     bool odd = false; /* NaN or infinity on one side only */
     for (size_t i = 0; i < count; i++) {
         const double u = cli_element_get(item->dtype, x, i), v = cli_element_get(item->dtype, y, i);

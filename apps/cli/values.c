@@ -81,7 +81,7 @@ static const struct {
     {"i32", 4, get_i32, NULL},    {"u8", 1, get_u8, NULL},      {"bool", 1, get_u8, set_bool},
     {"f64", 8, get_f64, set_f64}, {"i8", 1, get_i8, NULL},      {"i16", 2, get_i16, NULL},
     {"i64", 8, get_i64, NULL},    {"u16", 2, get_u16, NULL},    {"u32", 4, get_u32, NULL},
-    {"u64", 8, get_u64, NULL},
+    {"u64", 8, get_u64, NULL},    {"c64", 4, get_f32, set_f32},
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
@@ -120,8 +120,8 @@ void cli_elements_invent(const char *dtype, void *data, size_t count, const char
     }
 }
 
-size_t cli_element_count(uint32_t rank, const int64_t *dims) {
-    size_t count = 1;
+size_t cli_element_count(const char *dtype, uint32_t rank, const int64_t *dims) {
+    size_t count = strcmp(dtype, "c64") == 0 ? 2 : 1;
     for (uint32_t i = 0; i < rank; i++) count *= (size_t)dims[i];
     return count;
 }

@@ -195,14 +195,18 @@ static sl_status match_input(matcher *m, const pattern *p, const char *operand,
     return SL_OK;
 }
 
-static void set_result(matcher *m, const pattern *p, sl_type *out) {
+static sl_status set_result(matcher *m, const pattern *p, sl_type *out) {
     (void)sl_dtype_find(p->dtype, strlen(p->dtype), &out->dtype);
     out->shape = p->has_rest ? m->rest : (sl_dims){0};
+    if (out->shape.rank + p->dim_count > SL_MAX_RANK)
+        return sl_fail(m->err, SL_INVALID, "%s: a result would have %u dims, at most %d",
+                       m->args->label, out->shape.rank + p->dim_count, SL_MAX_RANK);
     for (uint32_t d = 0; d < p->dim_count; d++) {
         const dim_form form = read_dim(p->dims[d]);
         const dim_name *known = find_name(m, form.name);
         out->shape.dims[out->shape.rank++] = (known ? known->size : 1) * form.factor + form.offset;
     }
+    return SL_OK;
 }
 
 sl_status sl_match(const sl_infer_args *a, const char *signature, sl_error *err) {
@@ -218,7 +222,7 @@ sl_status sl_match(const sl_infer_args *a, const char *signature, sl_error *err)
     skip_spaces(&m);
     for (uint32_t o = 0; *m.at; o++, skip_spaces(&m)) {
         read_pattern(&m, false, &result);
-        set_result(&m, &result, &a->out[o]);
+        SL_TRY(set_result(&m, &result, &a->out[o]));
     }
     return SL_OK;
 }

@@ -687,6 +687,18 @@ static void inference_is_total(void **state) {
     assert_true(accepted > 1000);
 }
 
+/* A dim is added to the eight that a tensor may have. */
+static void results_have_room_for_their_dims(void **state) {
+    (void)state;
+    const sl_type in[2] = {{SL_DTYPE_i32, {.rank = SL_MAX_RANK, .dims = {1, 1, 1, 1, 1, 1, 1, 1}}},
+                           sl_type_make(SL_DTYPE_f32, 1, (int64_t)2)};
+    sl_type out[2];
+    const sl_rope_tables_attrs attrs = {.magnitude = 1};
+    sl_error err;
+    assert_int_equal(sl_infer_plain(SL_OP_rope_tables, "any", in, &attrs, out, &err), SL_INVALID);
+    assert_non_null(strstr(err.message, "9 dims, at most 8"));
+}
+
 /* NaN logits are never chosen; a row with too few other logits is an error. */
 static void routes_choose_numbers(void **state) {
     (void)state;
@@ -727,6 +739,7 @@ int main(void) {
         cmocka_unit_test(norms_and_caps_are_checked),
         cmocka_unit_test(attention_attributes_are_checked),
         cmocka_unit_test(inference_is_total),
+        cmocka_unit_test(results_have_room_for_their_dims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,6 @@ sl_status sl_infer_rope_tables(const sl_infer_args *a, sl_error *err) {
     if (!whole && sl_dtype_infos[positions->dtype].kind != SL_KIND_FLOAT)
         return sl_fail(err, SL_INVALID, "%s: positions is %s, must be i32, i64 or a float type",
                        a->label, sl_dtype_infos[positions->dtype].name);
-    if (positions->shape.rank >= SL_MAX_RANK)
-        return sl_check_attr(a->label, "the rank of positions", positions->shape.rank, 0,
-                             SL_MAX_RANK - 1, err);
     if (!isfinite(attrs->magnitude))
         return sl_fail(err, SL_INVALID, "%s: magnitude is %g, must be finite", a->label,
                        (double)attrs->magnitude);

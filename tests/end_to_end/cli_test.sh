@@ -77,6 +77,10 @@ IR
     sed s/q4/q4_m/ "$folder/q4.ir" >"$folder/q4_m.ir"
     holds "ir run does not invent weights of MLX" refuses 1 "weight 'w' is q4_m, of which there are no random values" \
         ir run "$folder/q4_m.ir"
+    printf 'graph "c" { input %%x : c64[4] %%y = fft(%%x) output "y" = %%y }' >"$folder/fft.ir"
+    holds "complex values are invented and shown" prints '^y : c64\[4\] = -?[0-9.]*[1-9]' ir run "$folder/fft.ir"
+    printf 'graph "c" { input %%x : c64[4] %%y = conjugate(%%x) output "y" = %%y }' >"$folder/other.ir"
+    holds "and compared" runs 1 ir diff "$folder/fft.ir" "$folder/other.ir"
     "$program" ir run "$source" --device cpu --json >"$folder/cpu.json" 2>/dev/null
     "$program" ir run "$source" --device ref --json >"$folder/ref.json" 2>/dev/null
     holds "cpu and ref agree" python3 - "$folder/cpu.json" "$folder/ref.json" <<'PY'
