@@ -75,7 +75,7 @@ typedef struct {
     sl_storage *storage;
     const sl_experts *experts; /* borrowed; NULL: none */
 } sl_place;
-/* That of the options, which are complete. */
+/* Opens the executor and the storage that the options name, or new ones. */
 SL_CHECKED sl_status sl_place_open(const sl_compile_options *options, sl_place *out, sl_error *err);
 void sl_place_close(const sl_place *place);
 /* As sl_compile for a place, which may be closed afterwards; words: compile options. */

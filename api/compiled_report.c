@@ -23,7 +23,7 @@ static sl_status run_once(void *ctx, uint32_t run, sl_error *err) {
     return sl_compiled_run(ctx, err);
 }
 
-/* What a proof looks at is bound, though nothing may have run yet. */
+/* Binds all memory: a proof needs final addresses, also before the first run. */
 static sl_status bind_all(sl_compiled *compiled, sl_error *err) {
     sl_queue_enter(compiled->executor->queue);
     const sl_status status = sl_compiled_bind_all(compiled, err);

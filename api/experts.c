@@ -68,7 +68,7 @@ static sl_made_experts *new_experts(void) {
     return x;
 }
 
-/* Gives the source away, or destroys it. */
+/* Hands the source to the caller if all went well, and destroys it otherwise. */
 static sl_status end(sl_made_experts *x, sl_status status, sl_experts **out) {
     if (status == SL_OK)
         *out = &x->base;

@@ -26,7 +26,7 @@ static sl_access whole(const sl_operand *operand) {
                            operand->offset_bytes + sl_type_bytes(&operand->type));
 }
 
-/* Axes up to here have rows that lie in one piece: all of plain elements, the slots of a cache. */
+/* How many leading axes can be cut: all of plain types, only the slots of a KV cache. */
 static uint32_t axes_of(const sl_type *type) {
     if (sl_dtype_infos[type->dtype].bytes) return type->shape.rank;
     return sl_dtype_infos[type->dtype].kind == SL_KIND_CACHE ? 1 : 0;

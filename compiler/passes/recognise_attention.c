@@ -125,7 +125,7 @@ static bool take_mask(spelled *s, const sl_node *node, mask m, sl_value scores) 
     return walk_scores(s, scores);
 }
 
-/* Takes back what a failed walk found, but for the reason. */
+/* Undoes a failed attempt to match, and keeps its reason. */
 static void walk_back(spelled *s, const spelled *before) {
     const char *why = s->why;
     *s = *before;

@@ -7,7 +7,7 @@
 #include "runtime/devices.h"
 #include <string.h>
 
-/* What passes differ in. */
+/* The parameters that a forward pass is compiled for. */
 typedef struct {
     uint32_t rows, wanted;
     bool chooses, reveals;

@@ -392,7 +392,7 @@ static void gguf_mutate_entry(gguf_file *file) {
     }
 }
 
-/* Another type, mostly with rows of whole blocks. */
+/* Changes the type of a tensor; usually its rows still have a whole number of blocks. */
 static void gguf_change_type(gguf_shape *tensor) {
     tensor->type = gguf_draw(42);
     const sl_gguf_type *type = sl_gguf_type_find(tensor->type);
