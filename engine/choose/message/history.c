@@ -130,17 +130,18 @@ static sl_status make_calls(const normaliser *n, const json_t *given, size_t ind
     if (!json_is_array(given))
         return sl_fail(n->err, SL_INVALID, "messages[%zu]: tool_calls is not a list", index);
     if (json_array_size(given) == 0) return SL_OK;
-    *out = json_array();
+    json_t *calls = json_array();
     for (size_t i = 0; i < json_array_size(given); i++) {
         json_t *call = NULL;
         const sl_status status = make_call(n, json_array_get(given, i), index, &call);
         if (status != SL_OK) {
-            json_decref(*out);
+            json_decref(calls);
             return status;
         }
-        sl_json_append(out, call);
+        sl_json_append(&calls, call);
     }
-    return *out ? SL_OK : sl_no_memory(n->err, "messages", 0);
+    *out = calls;
+    return calls ? SL_OK : sl_no_memory(n->err, "messages", 0);
 }
 
 /* ---- Messages ---- */
