@@ -5,6 +5,7 @@
 #include "sluice/executor.h"
 #include "sluice/experts.h"
 #include "sluice/inspect.h"
+#include "sluice/messages.h"
 #include "sluice/weights.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,6 +50,15 @@ CALL(expert_shape, sl_experts_shape(at.experts, out, err))
 CALL(expert_counts, sl_experts_counts(at.experts, out, err))
 CALL(compare_report, sl_compare(at.other, at.model, NULL, out, err))
 
+static sl_status message_event(void *out, sl_error *err) {
+    sl_message_parser *parser = NULL;
+    sl_status status = sl_message_parser_create(NULL, &parser, err);
+    if (status == SL_OK) status = sl_message_parser_feed(parser, "x", 1, err);
+    if (status == SL_OK && !sl_message_parser_next(parser, out)) status = SL_INVALID;
+    sl_message_parser_destroy(parser);
+    return status;
+}
+
 static const struct {
     const char *name;
     size_t bytes;
@@ -74,6 +84,7 @@ static const struct {
     {"sl_expert_shape", sizeof(sl_expert_shape), expert_shape, false},
     {"sl_expert_counts", sizeof(sl_expert_counts), expert_counts, false},
     {"sl_compare_report", sizeof(sl_compare_report), compare_report, true},
+    {"sl_message_event", sizeof(sl_message_event), message_event, false},
 };
 enum { RESULTS = sizeof results / sizeof results[0], ROOM = 16384, NEWER = 64, MARK = 0xa5 };
 
@@ -259,6 +270,13 @@ static sl_status compare(const void *given, sl_error *err) {
     return sl_compare(at.model, at.other, given, &report, err);
 }
 
+static sl_status parse_message(const void *given, sl_error *err) {
+    sl_message_parser *parser = NULL;
+    const sl_status status = sl_message_parser_create(given, &parser, err);
+    sl_message_parser_destroy(parser);
+    return status;
+}
+
 static sl_status node(const void *given, sl_error *err) {
     static const sl_node_spec empty = {.struct_size = sizeof empty};
     sl_graph *graph = NULL;
@@ -327,6 +345,7 @@ static const struct {
     {"sl_session_profile_options", sizeof(sl_session_profile_options), record},
     {"sl_layer_options", sizeof(sl_layer_options), extend_layers},
     {"sl_compare_options", sizeof(sl_compare_options), compare},
+    {"sl_message_parser_options", sizeof(sl_message_parser_options), parse_message},
     {"sl_node_spec", sizeof(sl_node_spec), node},
     {"sl_custom_op", sizeof(sl_custom_op), custom},
     {"sl_weight_source", sizeof(sl_weight_source), weight_source},

@@ -1,5 +1,6 @@
 /* chat.c - Interactive chat: messages of one or more lines, commands, answers that can be stopped.
  */
+#include "apps/cli/calls.h"
 #include "apps/cli/conversation.h"
 #include "apps/cli/line.h"
 #include "apps/cli/profile.h"
@@ -77,9 +78,8 @@ static cli_line read_message(message *m) {
 
 /* ---- Answers and commands ---- */
 
-/* False if the model could not answer; the message is then removed. */
-static bool answer(const char *text) {
-    cli_conversation_say(&talk, "user", text);
+/* False if the model could not answer; the last message is then removed. */
+static bool answer(void) {
     cli_answer reply = cli_conversation_answer(&talk, NULL);
     const bool answered = reply.ending != CLI_REPLY_FAILED;
     if (answered) {
@@ -87,6 +87,7 @@ static bool answer(const char *text) {
         (void)fflush(stdout);
         cli_answer_note(&reply, "/reset starts a new conversation");
         cli_conversation_keep(&talk, &reply);
+        cli_calls_note(&talk);
     } else {
         cli_conversation_take_back(&talk);
     }
@@ -97,6 +98,8 @@ static bool answer(const char *text) {
 static void print_commands(void) {
     (void)fputs("/reset         start a new conversation\n"
                 "/system TEXT   start a new conversation with this system message\n"
+                "/tool N TEXT   send the result of tool call N; @FILE instead of TEXT: what the "
+                "file holds.\n               The model goes on when all of its calls have one\n"
                 "/stats         speed, expert cache and memory so far\n"
                 "/exit          quit (also /quit, /bye, Ctrl-D)\n"
                 "A line that ends in \\ continues on the next; \"\"\" begins and ends a block of "
@@ -104,10 +107,12 @@ static void print_commands(void) {
                 stderr);
 }
 
-typedef enum { NO_COMMAND, DONE, EXIT } command_result;
+typedef enum { MESSAGE, GO_ON, DONE, EXIT } command_result;
 
 static command_result obey(const char *text) {
-    if (text[0] != '/' || strchr(text, '\n')) return NO_COMMAND;
+    if (strncmp(text, "/tool ", 6) == 0)
+        return cli_calls_take_result(&talk, text + 6) ? GO_ON : DONE;
+    if (text[0] != '/' || strchr(text, '\n')) return MESSAGE;
     if (strcmp(text, "/exit") == 0 || strcmp(text, "/quit") == 0 || strcmp(text, "/bye") == 0)
         return EXIT;
     if (strcmp(text, "/help") == 0)
@@ -138,7 +143,11 @@ static int converse(bool interactive) {
             cli_line_remember(m.text);
             const command_result command = obey(m.text);
             leave = command == EXIT;
-            if (command == NO_COMMAND && !answer(m.text) && !interactive) {
+            if (command == MESSAGE) {
+                cli_calls_close(&talk);
+                cli_conversation_say(&talk, "user", m.text);
+            }
+            if ((command == MESSAGE || command == GO_ON) && !answer() && !interactive) {
                 result = CLI_FAILED;
                 leave = true;
             }

@@ -1,8 +1,9 @@
 /* conversation.c - Prefills the new tokens, then samples until the answer ends. */
 #include "apps/cli/conversation.h"
+#include "apps/cli/calls.h"
 #include "apps/cli/profile.h"
-#include "apps/cli/thinking.h"
 #include "apps/cli/variables.h"
+#include "sluice/messages.h"
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -78,6 +79,8 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
         return false;
     out->sampling = cli_sampling(out->model, options);
     cli_note_idle_variables(out->model, options);
+    if (options->tools && strcmp(sl_message_family_of(out->model), "none") == 0)
+        cli_note("the chat template has no known form of tool calls: they are printed as text");
     if (out->sampling.temperature <= 0 &&
         (options->top_k_given || options->top_p_given || options->min_p_given))
         cli_note("--top-k, --top-p and --min-p have no effect with temperature 0; give --temp");
@@ -109,13 +112,8 @@ void cli_conversation_say(cli_conversation *conversation, const char *role, cons
     cli_json_append(conversation->messages, message);
 }
 
-/* Templates put thoughts where they belong, or leave them out. */
 void cli_conversation_keep(cli_conversation *conversation, const cli_answer *answer) {
-    const size_t last = json_array_size(conversation->messages);
-    cli_conversation_say(conversation, "assistant", answer->said.text ? answer->said.text : "");
-    if (answer->thought.bytes)
-        cli_json_set(json_array_get(conversation->messages, last), "reasoning_content",
-                     json_string(answer->thought.text));
+    cli_json_append(conversation->messages, json_incref(answer->message));
 }
 
 void cli_conversation_take_back(cli_conversation *conversation) {
@@ -128,7 +126,7 @@ void cli_conversation_take_back(cli_conversation *conversation) {
 typedef struct {
     sl_token *tokens; /* released with free */
     size_t count;
-    cli_thinking thinking; /* as it ends */
+    char *text; /* rendered; released with sl_free; NULL: it was given as text */
 } prompt;
 
 static bool report(const sl_error *err) {
@@ -169,20 +167,31 @@ static bool read_plain(const cli_conversation *c, const char *text, prompt *p) {
     }
     if (before) memcpy(p->tokens, begin, before * sizeof *p->tokens);
     p->count = before + count;
-    p->thinking = cli_thinking_begin(text);
     return fits(c, p->count);
+}
+
+/* The variables of the template, with the messages as it wants them; NULL after filling err. */
+static char *make_variables(const cli_conversation *c, sl_error *err) {
+    char *given = cli_json_dump(c->messages, JSON_COMPACT), *fit = NULL, *variables = NULL;
+    *err = (sl_error){SL_NO_MEMORY, "no memory for the messages"};
+    if (given && sl_messages_for_template(c->model, given, &fit, err) == SL_OK) {
+        json_t *messages = json_loads(fit, JSON_ALLOW_NUL, NULL);
+        if (messages) variables = cli_template_variables(c->options, messages, c->tools);
+        json_decref(messages);
+    }
+    free(given);
+    sl_free(fit);
+    return variables;
 }
 
 /* Special tokens in messages are ordinary text. */
 static bool read_messages(const cli_conversation *c, prompt *p) {
-    char *variables = cli_template_variables(c->options, c->messages, c->tools), *text = NULL;
-    sl_error err = {SL_NO_MEMORY, "no memory for the messages"};
+    sl_error err;
+    char *variables = make_variables(c, &err);
     const sl_render_options options = {.struct_size = sizeof options, .progress = is_stopped};
     sl_status status = SL_NO_MEMORY;
     if (variables && !cli_json_failed())
-        status = sl_model_render_chat(c->model, variables, &options, &text, &err);
-    if (status == SL_OK) p->thinking = cli_thinking_begin(text);
-    sl_free(text);
+        status = sl_model_render_chat(c->model, variables, &options, &p->text, &err);
     size_t count = 0;
     if (status == SL_OK)
         status = sl_model_tokenize_chat(c->model, variables, NULL, 0, &count, &err);
@@ -227,11 +236,11 @@ static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t cou
 typedef struct {
     cli_conversation *conversation;
     cli_answer *answer;
-    sl_text_stream stream;
-    cli_thinking thinking;
-    bool hides; /* thoughts */
-    bool trims; /* newlines between a thought and what is said */
-    bool dim;   /* as the terminal writes now */
+    sl_message_parser *parser;
+    bool hides;    /* thoughts */
+    bool thinking; /* as was printed last */
+    bool dim;      /* as the terminal writes now */
+    unsigned calls;
 } writer;
 
 /* Thoughts are dimmed on a terminal. */
@@ -248,59 +257,75 @@ static void print(writer *w, const char *text, size_t bytes) {
     (void)fflush(stdout);
 }
 
-/* Room for so many bytes more, and a NUL. */
-static bool grow(cli_growing *to, size_t bytes) {
-    const size_t needed = to->bytes + bytes + 1;
-    if (needed <= to->room) return true;
-    char *larger = realloc(to->text, 2 * needed);
-    if (!larger) return false;
-    to->text = larger;
-    to->room = 2 * needed;
-    return true;
+static void print_text(writer *w, const char *text) {
+    print(w, text, strlen(text));
 }
 
-/* Appends a token's bytes, or with none what is left of a broken character, to what is thought or
- * said. */
-static bool write_text(writer *w, const char *bytes, size_t count) {
-    const bool thought = w->thinking.thinking;
-    cli_growing *to = thought ? &w->answer->thought : &w->answer->said;
-    if (!grow(to, 3 * (count + 4))) return false;
-    char *out = to->text + to->bytes;
-    size_t length = bytes ? sl_text_stream_push(&w->stream, bytes, count, out)
-                          : sl_text_stream_finish(&w->stream, out);
-    if (!(thought && w->hides) && !(w->trims && w->hides)) print(w, out, length);
-    out[length] = '\0';
-    if (!thought && w->trims) {
-        const size_t newlines = strspn(out, "\n");
-        length -= newlines;
-        memmove(out, out + newlines, length);
-        w->trims = length == 0;
-        if (w->hides) print(w, out, length);
+/* Thoughts stand between tags, whatever the model writes around them. */
+static void set_thinking(writer *w, bool thinking) {
+    if (w->thinking == thinking) return;
+    w->thinking = thinking;
+    if (w->hides) return;
+    set_dim(w, true);
+    print_text(w, thinking ? "<think>\n" : "\n</think>\n\n");
+    set_dim(w, thinking);
+}
+
+static void print_call(writer *w, const sl_message_event *call) {
+    char *line = cli_call_line(++w->calls, call->name, call->text, call->bytes);
+    if (!w->answer->newline) print_text(w, "\n");
+    if (line) print_text(w, line);
+    free(line);
+}
+
+static void print_events(writer *w) {
+    sl_message_event event = {.struct_size = sizeof event};
+    while (sl_message_parser_next(w->parser, &event)) {
+        const bool thought = event.kind == SL_MESSAGE_REASONING;
+        set_thinking(w, thought);
+        if (event.kind == SL_MESSAGE_CONTENT || (thought && !w->hides))
+            print(w, event.text, event.bytes);
+        /* Calls are whole. */
+        if (event.kind == SL_MESSAGE_ARGUMENTS) print_call(w, &event);
     }
-    to->bytes += length;
-    to->text[to->bytes] = '\0';
-    return true;
 }
 
-static bool write_token(writer *w, sl_token token) {
+static bool begin_writing(writer *w, const char *prompt_text, sl_error *err) {
+    const cli_conversation *c = w->conversation;
+    const char *think = c->options->think;
+    char *tools = c->tools ? cli_json_dump(c->tools, JSON_COMPACT) : NULL;
+    const sl_message_parser_options options = {
+        .struct_size = sizeof options,
+        .family = sl_message_family_of(c->model),
+        .tools_json = tools,
+        .prompt = prompt_text,
+        .whole_calls = 1,
+    };
+    w->hides = think && strcmp(think, "hide") == 0;
+    const sl_status status = sl_message_parser_create(&options, &w->parser, err);
+    free(tools);
+    return status == SL_OK;
+}
+
+/* What was held back, and the message. */
+static bool end_writing(writer *w, sl_error *err) {
+    char *json = NULL;
+    if (sl_message_parser_finish(w->parser, err) != SL_OK) return false;
+    print_events(w);
+    set_thinking(w, false);
+    if (sl_message_parser_json(w->parser, &json, err) != SL_OK) return false;
+    w->answer->message = json_loads(json, JSON_ALLOW_NUL, NULL);
+    w->answer->reasoning_tokens = sl_message_parser_reasoning_pieces(w->parser);
+    sl_free(json);
+    if (!w->answer->message) *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
+    return w->answer->message != NULL;
+}
+
+static bool write_token(writer *w, sl_token token, sl_error *err) {
     const sl_model *model = w->conversation->model;
-    size_t bytes = 0;
-    const char *text = sl_model_token_text(model, token, &bytes);
-    const bool was_thinking = w->thinking.thinking;
-    if (w->answer->token_count == 1) {
-        const size_t strip = sl_model_strip_start(model);
-        for (size_t i = 0; i < strip && bytes && *text == ' '; i++, text++) bytes--;
-    }
-    cli_thinking_feed(&w->thinking, text, bytes);
-    set_dim(w, was_thinking || w->thinking.thinking);
-    if (was_thinking && !w->thinking.thinking) w->trims = true;
-    bool written = true;
-    if (w->thinking.tag && !w->hides)
-        print(w, text, bytes);
-    else if (!w->thinking.tag && !w->thinking.heading && !sl_model_token_special(model, token))
-        written = write_text(w, text, bytes);
-    set_dim(w, w->thinking.thinking);
-    return written;
+    if (sl_message_parser_feed_token(w->parser, model, token, err) != SL_OK) return false;
+    print_events(w);
+    return true;
 }
 
 /* A token of the answer, at the end of the list.  The session has it too, unless it is full. */
@@ -328,44 +353,40 @@ static cli_ending generate(writer *w, sl_error *err) {
             return CLI_ENDED;
         }
         answer->token_count++;
-        if (!write_token(w, *token)) {
-            *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
-            return CLI_REPLY_FAILED;
-        }
+        if (!write_token(w, *token, err)) return CLI_REPLY_FAILED;
         if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
         if (length == context) return CLI_FULL;
     }
     return CLI_LIMITED;
 }
 
-static void continue_prompt(cli_conversation *c, const prompt *p, cli_answer *answer) {
+static void continue_prompt(cli_conversation *c, const prompt *p, const char *text,
+                            cli_answer *answer) {
     sl_error err;
-    const char *think = c->options->think;
-    writer w = {.conversation = c,
-                .answer = answer,
-                .thinking = p->thinking,
-                .hides = think && strcmp(think, "hide") == 0};
+    writer w = {.conversation = c, .answer = answer};
     answer->prompt_tokens = p->count;
     answer->tokens = c->tokens + p->count;
-    const sl_status status = prefill(c, p->tokens, p->count, &err);
+    const bool begun = begin_writing(&w, text, &err);
+    const sl_status status = begun ? prefill(c, p->tokens, p->count, &err) : SL_NO_MEMORY;
     answer->ending = status == SL_OK          ? generate(&w, &err)
                      : status == SL_CANCELLED ? CLI_STOPPED
                                               : CLI_REPLY_FAILED;
+    if (answer->ending != CLI_REPLY_FAILED && !end_writing(&w, &err))
+        answer->ending = CLI_REPLY_FAILED;
     set_dim(&w, false);
     (void)fflush(stdout);
-    if (answer->ending != CLI_REPLY_FAILED && !write_text(&w, NULL, 0)) {
-        err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
-        answer->ending = CLI_REPLY_FAILED;
-    }
     if (answer->ending == CLI_REPLY_FAILED) (void)cli_fail(&err);
+    sl_message_parser_destroy(w.parser);
 }
 
 cli_answer cli_conversation_answer(cli_conversation *c, const char *plain) {
     cli_answer answer = {.ending = CLI_REPLY_FAILED, .newline = true};
     prompt p = {0};
     stop_requested = 0;
-    if (plain ? read_plain(c, plain, &p) : read_messages(c, &p)) continue_prompt(c, &p, &answer);
+    if (plain ? read_plain(c, plain, &p) : read_messages(c, &p))
+        continue_prompt(c, &p, plain ? plain : p.text, &answer);
     free(p.tokens);
+    sl_free(p.text);
     return answer;
 }
 
@@ -379,9 +400,8 @@ void cli_conversation_print_stats(const cli_conversation *conversation) {
 }
 
 void cli_answer_free(cli_answer *answer) {
-    free(answer->said.text);
-    free(answer->thought.text);
-    answer->said.text = answer->thought.text = NULL;
+    json_decref(answer->message);
+    answer->message = NULL;
 }
 
 void cli_answer_note(const cli_answer *answer, const char *when_full) {

@@ -8,7 +8,7 @@ typedef struct {
     sl_model *model;
     sl_session *session;
     char *system;     /* message of the options, or NULL */
-    json_t *messages; /* [{"role", "content"}...] */
+    json_t *messages; /* [{"role", "content"}...], as the OpenAI API has them */
     json_t *tools;    /* of --tools, or NULL */
     sl_token *tokens; /* [context + 1]: what the session has seen, then what comes next */
     sl_sampling sampling;
@@ -24,18 +24,12 @@ typedef enum {
     CLI_REPLY_FAILED, /* an error, already reported */
 } cli_ending;
 
-/* Text that grows, valid UTF-8, NUL-terminated; NULL while it is empty. */
-typedef struct {
-    char *text;
-    size_t bytes, room;
-} cli_growing;
-
 typedef struct {
     cli_ending ending;
-    cli_growing said, thought;
+    json_t *message;  /* with what was thought apart from what was said, and calls of tools */
     bool newline;     /* what was printed last ended a line */
     sl_token *tokens; /* borrowed until the next answer */
-    size_t token_count, prompt_tokens;
+    size_t token_count, prompt_tokens, reasoning_tokens;
 } cli_answer;
 
 /* Opens model and session; false after a message.  Close it in either case. */
@@ -46,7 +40,7 @@ void cli_conversation_close(cli_conversation *conversation);
 void cli_conversation_reset(cli_conversation *conversation, const char *system);
 /* Appends a message; bytes that are no UTF-8 are replaced. */
 void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text);
-/* Appends an answer, with what was thought apart from what was said. */
+/* Appends an answer. */
 void cli_conversation_keep(cli_conversation *conversation, const cli_answer *answer);
 void cli_conversation_take_back(cli_conversation *conversation); /* the last message */
 

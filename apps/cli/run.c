@@ -72,8 +72,15 @@ static const char *ending_name(cli_ending ending) {
     return names[ending];
 }
 
-static json_t *growing_json(const cli_growing *text) {
-    return cli_json_text(text->text ? text->text : "", text->bytes);
+/* A text of the message, "" where it has none. */
+static json_t *text_of(const cli_answer *answer, const char *key) {
+    json_t *text = json_object_get(answer->message, key);
+    return json_is_string(text) ? json_incref(text) : json_string("");
+}
+
+static json_t *calls_of(const cli_answer *answer) {
+    json_t *calls = json_object_get(answer->message, "tool_calls");
+    return calls ? json_incref(calls) : json_array();
 }
 
 /* False after a message. */
@@ -88,10 +95,12 @@ static bool print_answer_json(const cli_conversation *c, const char *prompt,
         cli_json_append(tokens, json_integer(answer->tokens[i]));
     cli_json_set(sampling, "seed", json_integer((json_int_t)c->sampling.seed));
     json_t *json = json_pack(
-        "{s:o, s:o, s:o, s:o, s:I, s:s, s:o, s:o}", "prompt", cli_json_text(prompt, strlen(prompt)),
-        "thinking", growing_json(&answer->thought), "answer", growing_json(&answer->said), "tokens",
-        tokens, "prompt_tokens", (json_int_t)answer->prompt_tokens, "ended",
-        ending_name(answer->ending), "sampling", sampling, "stats", cli_stats_json(&report));
+        "{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:o}", "prompt",
+        cli_json_text(prompt, strlen(prompt)), "thinking", text_of(answer, "reasoning_content"),
+        "answer", text_of(answer, "content"), "tool_calls", calls_of(answer), "tokens", tokens,
+        "prompt_tokens", (json_int_t)answer->prompt_tokens, "thinking_tokens",
+        (json_int_t)answer->reasoning_tokens, "ended", ending_name(answer->ending), "sampling",
+        sampling, "stats", cli_stats_json(&report));
     if (profile) cli_json_set(json, "profile", profile);
     return cli_print_json(json) == CLI_OK;
 }

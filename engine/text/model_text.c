@@ -166,7 +166,10 @@ static sl_status load_template(const loader *l, const json_t *tokenizer_config) 
     sl_error *problem = &l->text->chat_problem;
     const sl_status status =
         sl_template_create(text, bytes, l->arena->allocator, &l->text->chat, problem);
-    if (status == SL_OK) return SL_OK;
+    if (status == SL_OK) {
+        l->text->chat_text = (sl_slice){sl_arena_copy_text(l->arena, text, bytes), bytes};
+        return l->text->chat_text.text ? SL_OK : sl_no_memory(l->err, "a chat template", bytes);
+    }
     if (status == SL_NO_MEMORY) return sl_fail(l->err, status, "%s", problem->message);
     return add_note(
         l, sl_arena_format(l->arena, "the chat template is not used: %s", problem->message));

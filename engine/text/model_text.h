@@ -12,6 +12,7 @@ enum { SL_MAX_END_TOKENS = 16 };
 typedef struct {
     sl_tokenizer *tokenizer; /* NULL if the source has none */
     sl_template *chat;       /* NULL if the source has none */
+    sl_slice chat_text;      /* of that template */
     sl_error chat_problem;   /* why a template that the source has cannot be used */
     const char *note;        /* what is broken or not applied; NULL: nothing */
     const char *bos, *eos;   /* "" if unknown */

@@ -129,6 +129,58 @@ PY
     holds "reaches the template" test "$high" -gt "$(field prompt_tokens)"
 }
 
+# The demo model with a token that is spelled as a call of a tool: " =", which it says in a sum.
+make_caller() {
+    mkdir -p "$folder/caller"
+    ln -sf "$(realpath "$shared/models/fable")"/*.safetensors "$(realpath "$shared/models/fable")"/*.json "$folder/caller"
+    rm "$folder/caller/tokenizer.json"
+    cat >"$folder/caller/chat_template.jinja" <<'JINJA'
+{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content }}
+{%- for c in m.tool_calls or [] %}{{- '<tool_call>' + c.function.name + '</tool_call>' }}{% endfor %}
+{{- '<|im_end|>\n' }}{% endfor %}{{- '<|im_start|>assistant\n' }}
+JINJA
+    python3 - "$shared/models/fable/tokenizer.json" "$folder/caller/tokenizer.json" <<'PY'
+import json, sys
+tokenizer = json.load(open(sys.argv[1]))
+model, added = tokenizer["model"], tokenizer["added_tokens"]
+name = "\u0120="
+pieces = lambda merge: merge.split(" ") if isinstance(merge, str) else merge
+added.append({**added[-1], "id": model["vocab"].pop(name), "special": False,
+              "content": '<tool_call>{"name": "add", "arguments": {"a": 17}}</tool_call>'})
+model["merges"] = [m for m in model["merges"] if name not in pieces(m) and "".join(pieces(m)) != name]
+json.dump(tokenizer, open(sys.argv[2], "w"))
+PY
+}
+
+test_tools() {
+    local question='What is 17 + 25?'
+    make_caller
+    echo '[{"type": "function", "function": {"name": "add"}}]' >"$folder/tools.json"
+    holds "a call is a line" runs 0 run -m "$folder/caller" --temp 0 --tools "$folder/tools.json" "$question"
+    holds "apart from the answer" test "$(cat "$folder/stdout")" = '17 + 25
+call 1: add {"a": 17}
+ 42.'
+    holds "without --tools it is text" prints '25<tool_call>.*</tool_call> 42' run -m "$folder/caller" --temp 0 "$question"
+    holds "tool_calls in JSON" runs 0 run -m "$folder/caller" --temp 0 --json --tools "$folder/tools.json" "$question"
+    holds "have id, name and arguments" python3 - "$folder/stdout" <<'PY'
+import json, sys
+run = json.load(open(sys.argv[1]))
+call, = run["tool_calls"]
+assert run["answer"] == "17 + 25 42." and call["id"].startswith("call_") and call["type"] == "function", run
+assert call["function"]["name"] == "add" and json.loads(call["function"]["arguments"]) == {"a": 17}, run
+PY
+    echo 42 >"$folder/result"
+    printf '%s\n' "$question" '/tool 2 x' '/tool one x' "/tool 1 @$folder/result" '/tool 1 x' "$question" 'Hello!' |
+        "$program" chat "$folder/caller" --temp 0 --tools "$folder/tools.json" >"$folder/stdout" 2>"$folder/stderr"
+    holds "chat takes results" test $? -eq 0
+    holds "and goes on" test "$(grep -c Hello "$folder/stdout")" -ge 1
+    holds "chat says how" grep -q '/tool 1 RESULT' "$folder/stderr"
+    holds "a call that is none" test "$(grep -c 'expected /tool N' "$folder/stderr")" -eq 2
+    holds "a result too many" grep -q 'no call waits' "$folder/stderr"
+    runs 0 run -m $model -n 1 --tools "$folder/tools.json" Hi
+    holds "a template without calls is noted" grep -q 'no known form of tool calls' "$folder/stderr"
+}
+
 test_gguf() {
     local gguf=$shared/models/fable-Q4_K_M.gguf
     holds "a GGUF file is not greedy" prints '^sampling +temperature 0.8, top-k 40, top-p 0.95, min-p 0.05' info "$gguf"
@@ -160,6 +212,7 @@ fi
 test_synthetic
 if [ -d "$shared/models/fable" ]; then
     test_thoughts
+    test_tools
     test_gguf
 else
     skip "thoughts, GGUF" "$shared/models/fable is not here"
