@@ -1,6 +1,7 @@
 /* conversation.c - Prefills the new tokens, then samples until the answer ends. */
 #include "apps/cli/conversation.h"
 #include "apps/cli/profile.h"
+#include "apps/cli/sampling.h"
 #include "apps/cli/thinking.h"
 #include "apps/cli/variables.h"
 #include <signal.h>
@@ -77,6 +78,7 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
         !cli_open_session(out->model, options, &out->session) || !allocate(out))
         return false;
     out->sampling = cli_sampling(out->model, options);
+    if (!cli_open_sampler(out)) return false;
     cli_note_idle_variables(out->model, options);
     if (out->sampling.temperature <= 0 &&
         (options->top_k_given || options->top_p_given || options->min_p_given))
@@ -90,6 +92,8 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
 }
 
 void cli_conversation_close(cli_conversation *conversation) {
+    sl_stops_destroy(conversation->stops);
+    sl_sampler_destroy(conversation->sampler);
     sl_session_destroy(conversation->session);
     sl_model_close(conversation->model);
     json_decref(conversation->messages);
@@ -232,6 +236,8 @@ typedef struct {
     bool hides; /* thoughts */
     bool trims; /* newlines between a thought and what is said */
     bool dim;   /* as the terminal writes now */
+    sl_stop_stream stops;
+    cli_growing passed; /* what the stop texts let through */
 } writer;
 
 /* Thoughts are dimmed on a terminal. */
@@ -259,10 +265,8 @@ static bool grow(cli_growing *to, size_t bytes) {
     return true;
 }
 
-/* Appends a token's bytes, or with none what is left of a broken character, to what is thought or
- * said. */
-static bool write_text(writer *w, const char *bytes, size_t count) {
-    const bool thought = w->thinking.thinking;
+/* Appends bytes, or with none what is left of a broken character, to what is thought or said. */
+static bool put_text(writer *w, bool thought, const char *bytes, size_t count) {
     cli_growing *to = thought ? &w->answer->thought : &w->answer->said;
     if (!grow(to, 3 * (count + 4))) return false;
     char *out = to->text + to->bytes;
@@ -282,6 +286,25 @@ static bool write_text(writer *w, const char *bytes, size_t count) {
     return true;
 }
 
+/* What was held back for a stop text is said after all. */
+static bool flush_stops(writer *w) {
+    const sl_stops *stops = w->conversation->stops;
+    if (!stops || w->stops.found) return true;
+    if (!grow(&w->passed, sl_stops_held_bytes(stops))) return false;
+    const size_t held = sl_stops_finish(stops, &w->stops, w->passed.text);
+    return held == 0 || put_text(w, false, w->passed.text, held);
+}
+
+/* The same of a token's bytes, of which stop texts let through what is said. */
+static bool write_text(writer *w, const char *bytes, size_t count) {
+    const sl_stops *stops = w->conversation->stops;
+    const bool thought = w->thinking.thinking;
+    if (thought || !bytes || !stops) return put_text(w, thought, bytes, count);
+    if (!grow(&w->passed, count + sl_stops_held_bytes(stops))) return false;
+    const size_t passed = sl_stops_push(stops, &w->stops, bytes, count, w->passed.text);
+    return passed == 0 || put_text(w, false, w->passed.text, passed);
+}
+
 static bool write_token(writer *w, sl_token token) {
     const sl_model *model = w->conversation->model;
     size_t bytes = 0;
@@ -294,11 +317,11 @@ static bool write_token(writer *w, sl_token token) {
     cli_thinking_feed(&w->thinking, text, bytes);
     set_dim(w, was_thinking || w->thinking.thinking);
     if (was_thinking && !w->thinking.thinking) w->trims = true;
-    bool written = true;
+    bool written = was_thinking || !w->thinking.thinking || flush_stops(w);
     if (w->thinking.tag && !w->hides)
         print(w, text, bytes);
     else if (!w->thinking.tag && !w->thinking.heading && !sl_model_token_special(model, token))
-        written = write_text(w, text, bytes);
+        written = written && write_text(w, text, bytes);
     set_dim(w, w->thinking.thinking);
     return written;
 }
@@ -306,10 +329,24 @@ static bool write_token(writer *w, sl_token token) {
 /* A token of the answer, at the end of the list.  The session has it too, unless it is full. */
 static sl_status next_token(cli_conversation *c, bool full, sl_token *out, sl_error *err) {
     for (;;) {
-        const sl_status status = full ? sl_session_sample(c->session, &c->sampling, out, err)
-                                      : sl_session_next(c->session, &c->sampling, out, err);
+        const sl_status status = full ? sl_session_sample_by(c->session, c->sampler, NULL, out, err)
+                                      : sl_session_next_by(c->session, c->sampler, NULL, out, err);
         if (status != SL_CANCELLED || stop_requested) return status;
     }
+}
+
+/* Keeps the log-probabilities of the token that was chosen last. */
+static bool keep_logprobs(const cli_conversation *c, cli_answer *answer) {
+    uint32_t count = 0;
+    const sl_logprob *found = sl_sampler_logprobs(c->sampler, &count);
+    if (!found) return true;
+    const size_t before = (answer->token_count - 1) * count;
+    sl_logprob *larger = realloc(answer->logprobs, (before + count) * sizeof *larger);
+    if (!larger) return false;
+    memcpy(larger + before, found, count * sizeof *found);
+    answer->logprobs = larger;
+    answer->logprobs_each = count;
+    return true;
 }
 
 /* Until something ends the answer. */
@@ -328,10 +365,11 @@ static cli_ending generate(writer *w, sl_error *err) {
             return CLI_ENDED;
         }
         answer->token_count++;
-        if (!write_token(w, *token)) {
+        if (!keep_logprobs(c, answer) || !write_token(w, *token)) {
             *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
             return CLI_REPLY_FAILED;
         }
+        if (w->stops.found) return CLI_STOP_TEXT;
         if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
         if (length == context) return CLI_FULL;
     }
@@ -353,10 +391,11 @@ static void continue_prompt(cli_conversation *c, const prompt *p, cli_answer *an
                                               : CLI_REPLY_FAILED;
     set_dim(&w, false);
     (void)fflush(stdout);
-    if (answer->ending != CLI_REPLY_FAILED && !write_text(&w, NULL, 0)) {
+    if (answer->ending != CLI_REPLY_FAILED && !(flush_stops(&w) && write_text(&w, NULL, 0))) {
         err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
         answer->ending = CLI_REPLY_FAILED;
     }
+    free(w.passed.text);
     if (answer->ending == CLI_REPLY_FAILED) (void)cli_fail(&err);
 }
 
@@ -370,7 +409,8 @@ cli_answer cli_conversation_answer(cli_conversation *c, const char *plain) {
 }
 
 cli_report cli_conversation_report(const cli_conversation *c) {
-    return (cli_report){c->model, c->session, &c->sampling, c->end_tokens};
+    return (cli_report){c->model, c->session, &c->sampling, c->end_tokens, &c->sampler_options,
+                        c->sampler};
 }
 
 void cli_conversation_print_stats(const cli_conversation *conversation) {
@@ -381,7 +421,9 @@ void cli_conversation_print_stats(const cli_conversation *conversation) {
 void cli_answer_free(cli_answer *answer) {
     free(answer->said.text);
     free(answer->thought.text);
+    free(answer->logprobs);
     answer->said.text = answer->thought.text = NULL;
+    answer->logprobs = NULL;
 }
 
 void cli_answer_note(const cli_answer *answer, const char *when_full) {
