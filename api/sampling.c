@@ -78,8 +78,7 @@ static sl_status resolve_thoughts(const sl_model *model, const sl_sampler_option
                                   sl_arena *arena, sl_choose_vocabulary *v, sl_error *err) {
     const sl_tokenizer *tokenizer = model->text.tokenizer;
     if (o->thinking_budget == 0 || o->thinking_budget == -1) return SL_OK;
-    if (!tokenizer)
-        return sl_fail(err, SL_UNSUPPORTED, "a thinking budget needs a tokenizer.json");
+    if (!tokenizer) return sl_fail(err, SL_UNSUPPORTED, "a thinking budget needs a tokenizer.json");
     const thought_texts texts = thoughts_of(tokenizer, o);
     const char *message = o->thinking_message ? o->thinking_message : "";
     const char *forced = sl_arena_format(arena, "%s%s", message, texts.forced);
@@ -193,8 +192,7 @@ static const sl_matcher *matcher_of(const sl_stops *stops) {
     return (const sl_matcher *)stops;
 }
 
-sl_status sl_stops_create(const char *const *texts, uint32_t count, sl_stops **out,
-                          sl_error *err) {
+sl_status sl_stops_create(const char *const *texts, uint32_t count, sl_stops **out, sl_error *err) {
     SL_NEED((texts || !count) && out);
     sl_matcher *matcher;
     SL_TRY(sl_stop_texts_create(texts, count, NULL, &matcher, err));
@@ -211,8 +209,8 @@ size_t sl_stops_held_bytes(const sl_stops *stops) {
     return matcher_of(stops)->deepest;
 }
 
-size_t sl_stops_push(const sl_stops *stops, sl_stop_stream *stream, const char *bytes,
-                     size_t count, char *out) {
+size_t sl_stops_push(const sl_stops *stops, sl_stop_stream *stream, const char *bytes, size_t count,
+                     char *out) {
     SL_NEED_OR(0, stops && stream && (bytes || !count) && out);
     if (stream->node >= matcher_of(stops)->count) return 0;
     return sl_stop_texts_push(matcher_of(stops), stream, bytes, count, out);

@@ -409,8 +409,8 @@ cli_answer cli_conversation_answer(cli_conversation *c, const char *plain) {
 }
 
 cli_report cli_conversation_report(const cli_conversation *c) {
-    return (cli_report){c->model, c->session, &c->sampling, c->end_tokens, &c->sampler_options,
-                        c->sampler};
+    return (cli_report){c->model,      c->session,          &c->sampling,
+                        c->end_tokens, &c->sampler_options, c->sampler};
 }
 
 void cli_conversation_print_stats(const cli_conversation *conversation) {

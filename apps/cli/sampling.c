@@ -143,14 +143,14 @@ typedef struct {
 static void add_number(option_text *to, const char *flag, double value) {
     if (value == 0 || to->length >= CLI_SAMPLERS_TEXT) return;
     if (value == SL_SAMPLER_NONE) value = 0;
-    to->length += (size_t)snprintf(to->text + to->length, CLI_SAMPLERS_TEXT - to->length,
-                                   ", %s %g", flag, value);
+    to->length += (size_t)snprintf(to->text + to->length, CLI_SAMPLERS_TEXT - to->length, ", %s %g",
+                                   flag, value);
 }
 
 static void add_order(option_text *to, const char *flag, const char *names) {
     if (!names || to->length >= CLI_SAMPLERS_TEXT) return;
-    to->length += (size_t)snprintf(to->text + to->length, CLI_SAMPLERS_TEXT - to->length,
-                                   ", %s %s", flag, names);
+    to->length += (size_t)snprintf(to->text + to->length, CLI_SAMPLERS_TEXT - to->length, ", %s %s",
+                                   flag, names);
 }
 
 const char *cli_samplers_text(const sl_sampler_options *o, char text[CLI_SAMPLERS_TEXT]) {
@@ -193,8 +193,7 @@ static json_t *logprob_json(const sl_model *model, const sl_logprob *item) {
     size_t bytes = 0;
     const char *text = sl_model_token_text(model, item->token, &bytes);
     json_t *list = json_array();
-    for (size_t i = 0; i < bytes; i++)
-        cli_json_append(list, json_integer((unsigned char)text[i]));
+    for (size_t i = 0; i < bytes; i++) cli_json_append(list, json_integer((unsigned char)text[i]));
     return json_pack("{s:o, s:i, s:f, s:o}", "token", cli_json_text(text, bytes), "id",
                      (int)item->token, "logprob", item->logprob, "bytes", list);
 }

@@ -55,8 +55,7 @@ static void print_sampling(FILE *to, const sl_sampling *sampling) {
 static void print_sampler(FILE *to, const cli_report *report) {
     char text[CLI_SAMPLERS_TEXT];
     sl_sampler_info info = {.struct_size = sizeof info};
-    if (report->sampler_options)
-        (void)fputs(cli_samplers_text(report->sampler_options, text), to);
+    if (report->sampler_options) (void)fputs(cli_samplers_text(report->sampler_options, text), to);
     if (report->sampler && sl_sampler_describe(report->sampler, &info, NULL) == SL_OK &&
         info.host_choices)
         (void)fprintf(to, "; %llu tokens chosen by the host (%s) in %.1f ms",

@@ -129,8 +129,8 @@ static void keep_typical(sl_chain *c, double p) {
     const double largest = (double)largest_item(c);
     double entropy = 0;
     for (uint32_t i = 0; i < c->count; i++)
-        entropy += (double)c->items[i].weight / sum *
-                   (log_sum + largest - (double)c->items[i].logit);
+        entropy +=
+            (double)c->items[i].weight / sum * (log_sum + largest - (double)c->items[i].logit);
     for (uint32_t i = 0; i < c->count; i++)
         c->items[i].key = (float)fabs(log_sum + largest - (double)c->items[i].logit - entropy);
     c->count = sl_candidates_select_mass(c->items, c->count, p * sum);
@@ -245,19 +245,17 @@ static uint32_t estimate_count(sl_chain *c) {
     return count < c->count ? (uint32_t)count : c->count;
 }
 
+/* Version 2: the surprise of a token is -log2 of its probability. */
 static void keep_surprise(sl_chain *c) {
-    const double sum = weigh(c);
-    const double most = (double)c->surprise;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < c->count; i++)
-        if (-log2((double)c->items[i].weight / sum) <= most) kept++;
-    if (kept == 0) {
+    const double sum = weigh(c), least = sum * exp2(-(double)c->surprise);
+    uint32_t kept = 0, likely = 0;
+    for (uint32_t i = 0; i < c->count; i++) likely += (double)c->items[i].weight >= least;
+    if (likely == 0) {
         keep_best(c);
         return;
     }
-    kept = 0;
     for (uint32_t i = 0; i < c->count; i++)
-        if (-log2((double)c->items[i].weight / sum) <= most) c->items[kept++] = c->items[i];
+        if ((double)c->items[i].weight >= least) c->items[kept++] = c->items[i];
     c->count = kept;
 }
 
@@ -271,7 +269,8 @@ static void keep_mirostat(sl_chain *c) {
 /* ---- the chain ---- */
 
 static bool drops_tokens(sl_sampling_step step) {
-    return step != SL_SAMPLING_PENALTIES && step != SL_SAMPLING_DRY && step != SL_SAMPLING_TEMPERATURE;
+    return step != SL_SAMPLING_PENALTIES && step != SL_SAMPLING_DRY &&
+           step != SL_SAMPLING_TEMPERATURE;
 }
 
 static void apply(sl_chain *c, sl_sampling_step step) {
@@ -284,16 +283,35 @@ static void apply(sl_chain *c, sl_sampling_step step) {
                             .marks = c->marks,
                             .repeats = c->repeats};
     switch (step) {
-    case SL_SAMPLING_PENALTIES: sl_penalise_repeated(&p); break;
-    case SL_SAMPLING_DRY: sl_penalise_dry(&p); break;
-    case SL_SAMPLING_TOP_N_SIGMA: keep_top_n_sigma(c, (double)o->top_n_sigma); break;
-    case SL_SAMPLING_TOP_K: keep_top_k(c, o->top_k); break;
-    case SL_SAMPLING_TYPICAL: keep_typical(c, (double)o->typical_p); break;
-    case SL_SAMPLING_TOP_P: keep_top_p(c, (double)o->top_p); break;
-    case SL_SAMPLING_MIN_P: keep_min_p(c, (double)o->min_p); break;
-    case SL_SAMPLING_XTC: exclude_top(c, (double)o->xtc_probability, (double)o->xtc_threshold); break;
-    case SL_SAMPLING_TEMPERATURE: heat(c); break;
-    case SL_SAMPLING_COUNT: break;
+    case SL_SAMPLING_PENALTIES:
+        sl_penalise_repeated(&p);
+        break;
+    case SL_SAMPLING_DRY:
+        sl_penalise_dry(&p);
+        break;
+    case SL_SAMPLING_TOP_N_SIGMA:
+        keep_top_n_sigma(c, (double)o->top_n_sigma);
+        break;
+    case SL_SAMPLING_TOP_K:
+        keep_top_k(c, o->top_k);
+        break;
+    case SL_SAMPLING_TYPICAL:
+        keep_typical(c, (double)o->typical_p);
+        break;
+    case SL_SAMPLING_TOP_P:
+        keep_top_p(c, (double)o->top_p);
+        break;
+    case SL_SAMPLING_MIN_P:
+        keep_min_p(c, (double)o->min_p);
+        break;
+    case SL_SAMPLING_XTC:
+        exclude_top(c, (double)o->xtc_probability, (double)o->xtc_threshold);
+        break;
+    case SL_SAMPLING_TEMPERATURE:
+        heat(c);
+        break;
+    case SL_SAMPLING_COUNT:
+        break;
     }
 }
 

@@ -6,7 +6,7 @@
 typedef struct {
     const sl_choose_plan *plan;
     const sl_history *history;
-    float *logits; /* [vocab], biased and masked; the chain changes them */
+    float *logits;             /* [vocab], biased and masked; the chain changes them */
     uint32_t *marks, *repeats; /* as in sl_penalised */
     sl_kept_token *items;      /* [vocab]: the tokens that are left, once there is such a list */
     uint32_t count;
@@ -15,8 +15,8 @@ typedef struct {
     float surprise;      /* mirostat's mu, which drawing changes */
 } sl_chain;
 
-/* Applies the samplers of the plan's order, and mirostat's way to drop tokens; then items[0 .. count)
- * are left, with their weights.  Some logit is a finite number, and none is +infinity. */
+/* Applies the samplers of the plan's order, and mirostat's way to drop tokens; then items[0 ..
+ * count) are left, with their weights.  Some logit is a finite number, and none is +infinity. */
 void sl_chain_run(sl_chain *chain);
 /* The largest logit; -infinity if none is a number. */
 float sl_largest_logit(const float *logits, uint32_t count);

@@ -56,8 +56,7 @@ static sl_status normalise(const float *logits, uint32_t count, normaliser *out,
     double sum = 0;
     for (uint32_t i = 0; i < count; i++)
         if (logits[i] > largest) largest = logits[i];
-    if (largest == -INFINITY)
-        return sl_fail(err, SL_FORMAT, "no logit of %u is a number", count);
+    if (largest == -INFINITY) return sl_fail(err, SL_FORMAT, "no logit of %u is a number", count);
     for (uint32_t i = 0; i < count; i++) {
         if (isinf(largest))
             sum += logits[i] == largest;

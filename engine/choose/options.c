@@ -6,7 +6,8 @@
 #include <string.h>
 
 typedef enum { REAL, WHOLE, SEED, ONOFF, COUNT, ORDER, LIST } option_kind;
-static const char *const kind_names[] = {"real", "whole", "seed", "onoff", "count", "order", "list"};
+static const char *const kind_names[] = {"real",  "whole", "seed", "onoff",
+                                         "count", "order", "list"};
 enum {
     kind_real = REAL,
     kind_whole = WHOLE,
@@ -25,8 +26,16 @@ typedef struct {
 
 static const option_row rows[] = {
 #define SAMPLER(FIELD, KIND, ALIASES, FLAG, VALUE, LEAST, MOST, USUAL, HELP)                       \
-    {#FIELD, ALIASES, FLAG,  VALUE, HELP, (option_kind)kind_##KIND, offsetof(sl_sampler_options, FIELD), \
-     LEAST,  MOST,    USUAL},
+    {#FIELD,                                                                                       \
+     ALIASES,                                                                                      \
+     FLAG,                                                                                         \
+     VALUE,                                                                                        \
+     HELP,                                                                                         \
+     (option_kind)kind_##KIND,                                                                     \
+     offsetof(sl_sampler_options, FIELD),                                                          \
+     LEAST,                                                                                        \
+     MOST,                                                                                         \
+     USUAL},
 #define SAMPLER_PLAIN SAMPLER
 #define SAMPLER_LIST(FIELD, ALIASES, FLAG, VALUE, HELP)                                            \
     {#FIELD, ALIASES, FLAG, VALUE, HELP, LIST, offsetof(sl_sampler_options, FIELD), 0, 0, 0},
@@ -71,10 +80,14 @@ static bool has_word(const char *words, const char *word, size_t bytes) {
 }
 
 static const char *const step_names[SL_SAMPLING_COUNT] = {
-    [SL_SAMPLING_PENALTIES] = "penalties",     [SL_SAMPLING_DRY] = "dry",
-    [SL_SAMPLING_TOP_N_SIGMA] = "top_n_sigma", [SL_SAMPLING_TOP_K] = "top_k",
-    [SL_SAMPLING_TYPICAL] = "typ_p typical_p typical", [SL_SAMPLING_TOP_P] = "top_p",
-    [SL_SAMPLING_MIN_P] = "min_p",             [SL_SAMPLING_XTC] = "xtc",
+    [SL_SAMPLING_PENALTIES] = "penalties",
+    [SL_SAMPLING_DRY] = "dry",
+    [SL_SAMPLING_TOP_N_SIGMA] = "top_n_sigma",
+    [SL_SAMPLING_TOP_K] = "top_k",
+    [SL_SAMPLING_TYPICAL] = "typ_p typical_p typical",
+    [SL_SAMPLING_TOP_P] = "top_p",
+    [SL_SAMPLING_MIN_P] = "min_p",
+    [SL_SAMPLING_XTC] = "xtc",
     [SL_SAMPLING_TEMPERATURE] = "temperature temp"};
 
 static sl_status add_step(sl_sampling_order *order, const char *name, size_t bytes, sl_error *err) {
@@ -95,7 +108,8 @@ static sl_status add_step(sl_sampling_order *order, const char *name, size_t byt
 sl_status sl_sampling_order_parse(const char *names, sl_sampling_order *out, sl_error *err) {
     *out = (sl_sampling_order){.count = 0};
     if (!names) {
-        for (uint32_t i = 0; i < SL_SAMPLING_COUNT; i++) out->steps[out->count++] = (sl_sampling_step)i;
+        for (uint32_t i = 0; i < SL_SAMPLING_COUNT; i++)
+            out->steps[out->count++] = (sl_sampling_step)i;
         return SL_OK;
     }
     for (const char *at = names; *at;) {
@@ -127,13 +141,24 @@ static bool in_range(const option_row *row, double value) {
 static void store(sl_sampler_options *out, const option_row *row, double value) {
     void *field = (char *)out + row->field;
     switch (row->kind) {
-    case REAL: *(float *)field = (float)value; break;
-    case WHOLE: *(uint32_t *)field = (uint32_t)value; break;
-    case SEED: *(uint64_t *)field = (uint64_t)value; break;
-    case ONOFF: *(int *)field = value != 0; break;
-    case COUNT: *(int32_t *)field = value == 0 ? SL_SAMPLER_NONE : (int32_t)value; break;
+    case REAL:
+        *(float *)field = (float)value;
+        break;
+    case WHOLE:
+        *(uint32_t *)field = (uint32_t)value;
+        break;
+    case SEED:
+        *(uint64_t *)field = (uint64_t)value;
+        break;
+    case ONOFF:
+        *(int *)field = value != 0;
+        break;
+    case COUNT:
+        *(int32_t *)field = value == 0 ? SL_SAMPLER_NONE : (int32_t)value;
+        break;
     case ORDER:
-    case LIST: break;
+    case LIST:
+        break;
     }
 }
 
@@ -187,16 +212,20 @@ bool sl_option_set_number(sl_sampler_options *out, const char *name, double valu
 static double value_of(const sl_sampler_options *options, const option_row *row) {
     const void *field = (const char *)options + row->field;
     switch (row->kind) {
-    case REAL: return (double)*(const float *)field;
-    case WHOLE: return *(const uint32_t *)field;
-    case ONOFF: return *(const int *)field != 0;
+    case REAL:
+        return (double)*(const float *)field;
+    case WHOLE:
+        return *(const uint32_t *)field;
+    case ONOFF:
+        return *(const int *)field != 0;
     case COUNT: {
         const int32_t count = *(const int32_t *)field;
         return count == SL_SAMPLER_NONE ? 0 : count;
     }
     case SEED:
     case ORDER:
-    case LIST: return 0;
+    case LIST:
+        return 0;
     }
     return 0;
 }

@@ -25,7 +25,8 @@ typedef struct {
 } sl_sampling_order;
 
 /* NULL: the order of this table, which is llama.cpp's. */
-SL_CHECKED sl_status sl_sampling_order_parse(const char *names, sl_sampling_order *out, sl_error *err);
+SL_CHECKED sl_status sl_sampling_order_parse(const char *names, sl_sampling_order *out,
+                                             sl_error *err);
 
 uint32_t sl_option_rows(void);
 /* index < sl_option_rows() */

@@ -40,8 +40,7 @@ void sl_penalise_repeated(const sl_penalised *p) {
     const sl_history *h = p->history;
     const size_t from = window_of(h, o->repeat_last_n);
     const bool of_answer = !o->penalty_prompt && h->prompt > from;
-    if (o->repeat_penalty != 1)
-        penalise(p, from, &(strength){.repeat = o->repeat_penalty});
+    if (o->repeat_penalty != 1) penalise(p, from, &(strength){.repeat = o->repeat_penalty});
     if (o->presence_penalty != 0 || o->frequency_penalty != 0)
         penalise(p, of_answer ? h->prompt : from,
                  &(strength){1, o->presence_penalty, o->frequency_penalty});
@@ -125,8 +124,7 @@ bool sl_bias_is_on(const sl_choose_plan *plan, const sl_history *history) {
 void sl_bias_logits(const sl_choose_plan *plan, const sl_history *history, float *logits) {
     const sl_sampler_options *o = &plan->options;
     const sl_token_list *ends = &plan->vocabulary.ends;
-    for (uint32_t i = 0; i < o->logit_bias_count; i++)
-        {
+    for (uint32_t i = 0; i < o->logit_bias_count; i++) {
         float *logit = &logits[o->logit_bias[i].token];
         *logit = sl_finite_logit((double)*logit + (double)o->logit_bias[i].bias);
     }

@@ -75,8 +75,8 @@ static sl_status fill(sl_choose_plan *plan, sl_error *err) {
     SL_TRY(make_breakers(plan, err));
     plan->beyond_plain = sl_options_beyond_plain(&plan->options);
     plan->needs_chain = sl_options_need_chain(&plan->options);
-    plan->has_budget = plan->options.thinking_budget != -1 && v->thought_start.count &&
-                       v->thought_forced.count;
+    plan->has_budget =
+        plan->options.thinking_budget != -1 && v->thought_start.count && v->thought_forced.count;
     /* Resolved into tokens. */
     plan->options.thinking_start = plan->options.thinking_end = NULL;
     plan->options.thinking_message = NULL;

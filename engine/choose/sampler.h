@@ -12,10 +12,10 @@ struct sl_sampler {
     sl_allocator allocator;
     sl_choose_plan *plan;
     sl_history history;
-    float *logits;       /* [vocab]: changed ones */
-    void *candidates;    /* of sl_choose, or the items of a chain */
-    uint32_t *marks;     /* [vocab]: zeros */
-    uint32_t *repeats;   /* [repeats_room], with DRY */
+    float *logits;     /* [vocab]: changed ones */
+    void *candidates;  /* of sl_choose, or the items of a chain */
+    uint32_t *marks;   /* [vocab]: zeros */
+    uint32_t *repeats; /* [repeats_room], with DRY */
     sl_logprob *logprobs;
     size_t repeats_room, candidate_bytes;
     uint32_t logprob_count;

@@ -96,8 +96,7 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < c.vocab; i += 50) c.allowed[i / 32] |= 1u << i % 32;
     for (int likely = 0; likely < 2; likely++) {
         for (uint32_t i = 0; i < c.vocab; i++) c.logits[i] = (likely ? 3 : 1) * normal();
-        for (uint32_t i = 0; likely && i < 20; i++)
-            c.logits[i * 997 % c.vocab] = 22 - (float)i;
+        for (uint32_t i = 0; likely && i < 20; i++) c.logits[i * 997 % c.vocab] = 22 - (float)i;
         printf("%u logits, %s, %u tokens before\n", c.vocab, likely ? "a few likely" : "all alike",
                c.tokens);
         bench_all(&c);

@@ -124,7 +124,8 @@ static void check_fixture(const json_t *test, size_t number) {
     if (!json_object_get(json_object_get(test, "options"), "temperature"))
         given.options.temperature = 0.8f;
     if (!given.options.samplers) /* a chain in any case */
-        given.options.samplers = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+        given.options.samplers =
+            "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
     const sl_choose_vocabulary vocabulary = {.size = (uint32_t)json_array_size(of_logits),
                                              .text = word_of};
     sl_sampler *s = make(&vocabulary, &given.options);
@@ -139,10 +140,12 @@ static void what_others_compute(void **state) {
     json_error_t problem;
     json_t *file = json_load_file("tests/data/choose/sampling.json", 0, &problem);
     if (!file) fail_msg("%s", problem.text);
-    const json_t *of_words = json_object_get(file, "words"), *cases = json_object_get(file, "cases");
+    const json_t *of_words = json_object_get(file, "words"),
+                 *cases = json_object_get(file, "cases");
     word_count = (uint32_t)json_array_size(of_words);
     assert_true(word_count <= WORDS_SIZE && json_array_size(cases) > 200);
-    for (uint32_t i = 0; i < word_count; i++) words[i] = json_string_value(json_array_get(of_words, i));
+    for (uint32_t i = 0; i < word_count; i++)
+        words[i] = json_string_value(json_array_get(of_words, i));
     for (size_t i = 0; i < json_array_size(cases); i++) check_fixture(json_array_get(cases, i), i);
     word_count = 0;
     json_decref(file);
@@ -331,10 +334,12 @@ static void thoughts_end_with_their_budget(void **state) {
     fill(logits, VOCAB);
     logits[77] = 50;
 #define AFTER(BUDGET, PROMPT, ANSWER)                                                              \
-    after(&v, BUDGET, (const sl_token[])PROMPT, sizeof((const sl_token[])PROMPT) / sizeof(sl_token), \
-          (const sl_token[])ANSWER, sizeof((const sl_token[])ANSWER) / sizeof(sl_token))
+    after(&v, BUDGET, (const sl_token[])PROMPT,                                                    \
+          sizeof((const sl_token[])PROMPT) / sizeof(sl_token), (const sl_token[])ANSWER,           \
+          sizeof((const sl_token[])ANSWER) / sizeof(sl_token))
 #define LIST(...) {__VA_ARGS__}
-    assert_int_equal(AFTER(3, LIST(1, 20, 21, 5, 5, 5), LIST(1, 2)), 77); /* only the answer counts */
+    assert_int_equal(AFTER(3, LIST(1, 20, 21, 5, 5, 5), LIST(1, 2)),
+                     77); /* only the answer counts */
     assert_int_equal(AFTER(3, LIST(1, 20, 21), LIST(1, 2, 3)), 40);
     assert_int_equal(AFTER(3, LIST(1, 20, 21), LIST(1, 2, 3, 40)), 30);
     assert_int_equal(AFTER(3, LIST(1, 20, 21), LIST(1, 2, 3, 40, 30)), 77);
@@ -352,8 +357,16 @@ static void thoughts_end_with_their_budget(void **state) {
 /* ---- going back, copies, statistics ---- */
 
 static const sl_sampler_options busy_options[] = {
-    {.temperature = 1, .repeat_penalty = 1.3f, .repeat_last_n = 20, .frequency_penalty = 0.2f, .seed = 5},
-    {.temperature = 1.2f, .dry_multiplier = 1, .dry_allowed_length = 1, .xtc_probability = 0.5f, .seed = 6},
+    {.temperature = 1,
+     .repeat_penalty = 1.3f,
+     .repeat_last_n = 20,
+     .frequency_penalty = 0.2f,
+     .seed = 5},
+    {.temperature = 1.2f,
+     .dry_multiplier = 1,
+     .dry_allowed_length = 1,
+     .xtc_probability = 0.5f,
+     .seed = 6},
     {.temperature = 0.9f, .mirostat = 2, .mirostat_tau = 3, .seed = 7},
     {.temperature = 0.9f, .mirostat = 1, .mirostat_tau = 3, .seed = 8},
     {.temperature = 1, .typical_p = 0.7f, .top_n_sigma = 2, .dynatemp_range = 0.4f, .seed = 9},
@@ -456,10 +469,17 @@ static void wrong_options_are_refused(void **state) {
     (void)state;
     static const sl_logit_bias unknown = {.token = VOCAB}, endless = {.token = 1, .bias = INFINITY};
     const sl_sampler_options wrong[] = {
-        {.temperature = -1},       {.top_p = 1.5f},     {.repeat_penalty = -1},
-        {.mirostat = 3},           {.samplers = "x"},   {.samplers = " ; "},
-        {.samplers = "dry;dry"},   {.min_p = NAN},      {.repeat_last_n = -2},
-        {.logprobs = 5000},        {.logit_bias = &unknown, .logit_bias_count = 1},
+        {.temperature = -1},
+        {.top_p = 1.5f},
+        {.repeat_penalty = -1},
+        {.mirostat = 3},
+        {.samplers = "x"},
+        {.samplers = " ; "},
+        {.samplers = "dry;dry"},
+        {.min_p = NAN},
+        {.repeat_last_n = -2},
+        {.logprobs = 5000},
+        {.logit_bias = &unknown, .logit_bias_count = 1},
         {.logit_bias = &endless, .logit_bias_count = 1},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

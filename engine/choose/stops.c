@@ -9,7 +9,8 @@
 sl_status sl_stop_texts_create(const char *const *texts, uint32_t count,
                                const sl_allocator *allocator, sl_matcher **out, sl_error *err) {
     for (uint32_t i = 0; i < count; i++)
-        if (texts[i] && sl_utf8_valid_bytes((sl_slice){texts[i], strlen(texts[i])}) != strlen(texts[i]))
+        if (texts[i] &&
+            sl_utf8_valid_bytes((sl_slice){texts[i], strlen(texts[i])}) != strlen(texts[i]))
             return sl_fail(err, SL_INVALID, "stop text %u is not valid UTF-8", i);
     return sl_matcher_create("stop text", texts, count, allocator, out, err);
 }
@@ -22,8 +23,7 @@ size_t sl_stop_texts_push(const sl_matcher *m, sl_stop_stream *stream, const cha
     /* What was held back and then the new bytes, of which `written` are given out. */
     const char *held = m->bytes + m->nodes[node].begin;
     const size_t held_bytes = m->nodes[node].depth;
-    while (taken < count && !m->nodes[node].found)
-        node = sl_matcher_step(m, node, bytes[taken++]);
+    while (taken < count && !m->nodes[node].found) node = sl_matcher_step(m, node, bytes[taken++]);
     const sl_matcher_node *last = &m->nodes[node];
     stream->node = node;
     stream->found = last->found;

@@ -2,8 +2,8 @@
  * SLUICE_LONG=1 runs a million random cases, else a part of them. */
 #include "engine/choose/stops.h"
 #include <setjmp.h>
-#include <stdbool.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ typedef struct {
 
 /* ---- random cases: few characters, of all lengths in UTF-8, and what is no UTF-8 in the stream */
 
-static const char *const characters[] = {"a", "b", "c", "\n", "é", "è", "€", "₭", "🙂", "🙃", "<", "/"};
+static const char *const characters[] = {"a", "b", "c",    "\n",   "é", "è",
+                                         "€", "₭", "🙂", "🙃", "<", "/"};
 enum { CHARACTERS = sizeof characters / sizeof characters[0] };
 
 static void random_text(char *out, uint32_t most, uint32_t alphabet) {
@@ -129,15 +130,17 @@ static void check_case(const random_case *c, int number) {
         given += piece;
         take(&p, out, written);
         const size_t now = found >= 0 && given >= end ? wanted : given - held_at(c, given);
-        if (p.length != now) fail_msg("case %d: %zu bytes of %zu given out, wanted %zu", number, p.length, given, now);
+        if (p.length != now)
+            fail_msg("case %d: %zu bytes of %zu given out, wanted %zu", number, p.length, given,
+                     now);
     }
     take(&p, out, sl_stop_texts_finish(m, &p.stops, out));
     p.text_bytes += sl_text_stream_finish(&p.stream, p.text + p.text_bytes);
     if (p.length != wanted || memcmp(p.bytes, c->bytes, wanted) != 0)
         fail_msg("case %d: %zu bytes, wanted %zu", number, p.length, wanted);
-    const bool is_right = found < 0 ? p.stops.found == 0
-                                    : p.stops.found && strcmp(c->text[p.stops.found - 1],
-                                                              c->text[found]) == 0;
+    const bool is_right =
+        found < 0 ? p.stops.found == 0
+                  : p.stops.found && strcmp(c->text[p.stops.found - 1], c->text[found]) == 0;
     if (!is_right) fail_msg("case %d: found %u, wanted text %d", number, p.stops.found, found);
     const size_t wanted_bytes = whole_stream(c->bytes, wanted, wanted_text);
     if (p.text_bytes != wanted_bytes || memcmp(p.text, wanted_text, wanted_bytes) != 0)

@@ -328,8 +328,7 @@ static sl_status set_sampling(const reader *r, json_t *config) {
     }
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
         const sl_gguf_value *found = sl_gguf_find(r->gguf, whole[i][1]);
-        if (found && !found->is_array &&
-            (found->kind == SL_GGUF_I32 || found->kind == SL_GGUF_U32))
+        if (found && !found->is_array && (found->kind == SL_GGUF_I32 || found->kind == SL_GGUF_U32))
             failed |= json_object_set_new(config, whole[i][0],
                                           json_integer(sl_gguf_integer_at(found, 0)));
     }

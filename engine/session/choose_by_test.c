@@ -27,7 +27,8 @@ static int open_all(void **state) {
     (void)state;
     must(sl_model_open("models/fable", &options, &model, &err));
     must(sl_session_create(model, NULL, &session, &err));
-    must(sl_model_tokenize(model, question, strlen(question), prompt, CONTEXT, &prompt_count, &err));
+    must(
+        sl_model_tokenize(model, question, strlen(question), prompt, CONTEXT, &prompt_count, &err));
     return 0;
 }
 
@@ -57,16 +58,14 @@ static sl_sampler *make(sl_sampler_options options) {
 }
 
 static void answer(sl_sampler *sampler, sl_token *out, int count) {
-    for (int i = 0; i < count; i++)
-        must(sl_session_next_by(session, sampler, NULL, &out[i], &err));
+    for (int i = 0; i < count; i++) must(sl_session_next_by(session, sampler, NULL, &out[i], &err));
     assert_int_equal(sl_sampler_length(sampler), sl_session_length(session));
 }
 
 static void plain_tokens_are_those_of_next(void **state) {
     sl_token wanted[ANSWER], found[ANSWER], sampled;
     const sl_sampling sampling = {.struct_size = sizeof sampling, .temperature = 1.3f, .seed = 11};
-    for (int i = 0; i < ANSWER; i++)
-        must(sl_session_next(session, &sampling, &wanted[i], &err));
+    for (int i = 0; i < ANSWER; i++) must(sl_session_next(session, &sampling, &wanted[i], &err));
     start(state);
     sl_sampler *sampler = make(warm());
     must(sl_session_sample_by(session, sampler, NULL, &sampled, &err));
@@ -133,10 +132,12 @@ static void answers_and_prompts_have_the_same_logprobs(void **state) {
     must(sl_session_extend_all(session, tokens, ANSWER, logits, NULL, &err));
     for (int i = 1; i < ANSWER; i++) {
         sl_logprob wanted[4];
-        must(sl_logprobs_compute(logits + (size_t)(i - 1) * vocab, vocab, tokens[i], 3, wanted, &err));
+        must(sl_logprobs_compute(logits + (size_t)(i - 1) * vocab, vocab, tokens[i], 3, wanted,
+                                 &err));
         assert_int_equal(wanted[0].token, tokens[i]);
         for (int k = 0; k < 4; k++) /* rows together and one by one differ in the last bits */
-            assert_true(fabs(wanted[k].logprob - found[i][k].logprob) < 1e-3 * (1 - wanted[k].logprob));
+            assert_true(fabs(wanted[k].logprob - found[i][k].logprob) <
+                        1e-3 * (1 - wanted[k].logprob));
     }
     free(logits);
     sl_sampler_destroy(sampler);

@@ -104,9 +104,9 @@ static void load_sampling(sl_model_text *text, const json_t *generation) {
 
 /* Values out of range are left out.  A penalty of transformers is for the whole text. */
 static void load_sampler(sl_model_text *text, const json_t *generation) {
-    static const char *const keys[] = {"repetition_penalty", "repeat_last_n",   "presence_penalty",
-                                       "frequency_penalty",  "typical_p",       "top_n_sigma",
-                                       "xtc_probability",    "xtc_threshold",   "mirostat",
+    static const char *const keys[] = {"repetition_penalty", "repeat_last_n", "presence_penalty",
+                                       "frequency_penalty",  "typical_p",     "top_n_sigma",
+                                       "xtc_probability",    "xtc_threshold", "mirostat",
                                        "mirostat_tau",       "mirostat_eta"};
     const sl_sampling *plain = &text->sampling;
     sl_sampler_options *o = &text->sampler;
@@ -116,8 +116,7 @@ static void load_sampler(sl_model_text *text, const json_t *generation) {
     o->min_p = plain->min_p;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const json_t *value = json_object_get(generation, keys[i]);
-        if (json_is_number(value))
-            (void)sl_option_set_number(o, keys[i], json_number_value(value));
+        if (json_is_number(value)) (void)sl_option_set_number(o, keys[i], json_number_value(value));
     }
     if (o->repeat_penalty != 0 && o->repeat_last_n == 0) o->repeat_last_n = -1;
 }

@@ -1,5 +1,5 @@
-/* sampling.h - Choosing tokens with more than a temperature: penalties, biases, constraints, limits,
- * and what belongs to it: log-probabilities and stop texts.  May still change.
+/* sampling.h - Choosing tokens with more than a temperature: penalties, biases, constraints,
+ * limits, and what belongs to it: log-probabilities and stop texts.  May still change.
  *
  *   sl_sampler_options options = {.struct_size = sizeof options};
  *   sl_sampler_defaults(model, &options, err);          // what the model was published with
@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct {
     sl_token token;
-    float bias; /* is added to its logit; -INFINITY: the token is impossible */
+    float bias;  /* is added to its logit; -INFINITY: the token is impossible */
 } sl_logit_bias; /* closed */
 
 #define SL_SAMPLER_NONE INT32_MIN /* of a field where 0 means a default: no tokens */
@@ -61,14 +61,14 @@ typedef struct {
  * file, as sl_model_sampling, and penalties, mirostat and the like; elsewhere zero. */
 SL_API SL_CHECKED sl_status sl_sampler_defaults(const sl_model *model, sl_sampler_options *out,
                                                 sl_error *err);
-/* Sets the option of this name or alias from text.  "samplers" borrows the text; lists cannot be set
- * in this way.  SL_INVALID: there is no such option, or the value is not in its range. */
+/* Sets the option of this name or alias from text.  "samplers" borrows the text; lists cannot be
+ * set in this way.  SL_INVALID: there is no such option, or the value is not in its range. */
 SL_API SL_CHECKED sl_status sl_sampler_set(sl_sampler_options *options, const char *name,
                                            const char *value, sl_error *err);
 
 /* A row of samplers.def. */
 typedef struct {
-    size_t struct_size; /* set by the caller */
+    size_t struct_size;                                      /* set by the caller */
     const char *name, *aliases, *kind, *flag, *value, *help; /* constant; kind "list": of texts */
     double least, most, usual;
 } sl_sampler_option;
@@ -119,13 +119,13 @@ SL_API SL_CHECKED sl_status sl_session_next_by(sl_session *session, sl_sampler *
                                                sl_error *err);
 
 typedef struct {
-    size_t struct_size;         /* set by the caller */
-    uint64_t plain_choices;     /* tokens chosen as by sl_session_next, by a GPU that can */
-    uint64_t host_choices;      /* tokens that the host had to choose */
-    uint64_t forced_tokens;     /* of the thinking budget */
-    double host_seconds;        /* that host choices took */
-    const char *host_reason;    /* the first option that makes the host choose; NULL: none does */
-    uint64_t bytes;             /* memory of the sampler */
+    size_t struct_size;      /* set by the caller */
+    uint64_t plain_choices;  /* tokens chosen as by sl_session_next, by a GPU that can */
+    uint64_t host_choices;   /* tokens that the host had to choose */
+    uint64_t forced_tokens;  /* of the thinking budget */
+    double host_seconds;     /* that host choices took */
+    const char *host_reason; /* the first option that makes the host choose; NULL: none does */
+    uint64_t bytes;          /* memory of the sampler */
 } sl_sampler_info;
 SL_API SL_CHECKED sl_status sl_sampler_describe(const sl_sampler *sampler, sl_sampler_info *out,
                                                 sl_error *err);
