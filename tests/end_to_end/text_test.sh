@@ -171,13 +171,15 @@ PY
     holds "--think hide" runs 0 run -m "$folder/thinker" --temp 0 --think hide -n 20 'What is 17 + 25?'
     holds "prints no thoughts" test "$(tr -d '\n' <"$folder/stdout")" = ''
     holds "--think-budget" runs 0 run -m "$folder/thinker" --temp 0 --think-budget 3 -n 20 --json 'What is 17 + 25?'
-    holds "ends a thought" python3 - "$folder/stdout" <<'PY'
+    holds "ends a thought that the template began" python3 - "$folder/stdout" \
+        $("$program" tokenize -m "$folder/thinker" --ids '</think>') <<'PY'
 import json, sys
-run = json.load(open(sys.argv[1]))
-assert run["thinking"] and run["answer"], run
+end = [int(id) for id in sys.argv[2:]]
+tokens = json.load(open(sys.argv[1]))["tokens"]
+assert tokens[3:3 + len(end)] == end, tokens
 PY
-    holds "--stop is not for thoughts" runs 0 run -m "$folder/thinker" --temp 0 -n 20 --json --stop 1 --stop 4 'What is 17 + 25?'
-    holds "and they go on" is ended '"limit"'
+    holds "--stop is not for thoughts" runs 0 run -m "$folder/thinker" --temp 0 -n 20 --json --stop e --stop 4 'What is 17 + 25?'
+    holds "which go on" sh -c 'grep -q "\"thinking\": \".*e.*e" "$1" && ! grep -q "\"ended\": \"stop\"" "$1"' - "$folder/stdout"
     holds "--template-arg" runs 0 run -m "$folder/thinker" --temp 0 --think off --template-arg effort=high -n 1 --json Hi
     local high; high=$(field prompt_tokens)
     runs 0 run -m "$folder/thinker" --temp 0 --think off -n 1 --json Hi
