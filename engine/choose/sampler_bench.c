@@ -92,9 +92,9 @@ int main(int argc, char **argv) {
                     .tokens = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 4096};
     c.logits = calloc(c.vocab + 1, sizeof *c.logits);
     c.allowed = calloc(c.vocab / 32 + 1, sizeof *c.allowed);
-    if (!c.logits || !c.allowed || c.vocab < 100) return 1;
-    for (uint32_t i = 0; i < c.vocab; i += 50) c.allowed[i / 32] |= 1u << i % 32;
-    for (int likely = 0; likely < 2; likely++) {
+    const bool has_room = c.logits && c.allowed && c.vocab >= 100;
+    for (uint32_t i = 0; has_room && i < c.vocab; i += 50) c.allowed[i / 32] |= 1u << i % 32;
+    for (int likely = 0; has_room && likely < 2; likely++) {
         for (uint32_t i = 0; i < c.vocab; i++) c.logits[i] = (likely ? 3 : 1) * normal();
         for (uint32_t i = 0; likely && i < 20; i++) c.logits[i * 997 % c.vocab] = 22 - (float)i;
         printf("%u logits, %s, %u tokens before\n", c.vocab, likely ? "a few likely" : "all alike",
@@ -103,5 +103,5 @@ int main(int argc, char **argv) {
     }
     free(c.logits);
     free(c.allowed);
-    return 0;
+    return has_room ? 0 : 1;
 }

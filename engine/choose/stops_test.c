@@ -5,12 +5,13 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-enum { MOST_TEXTS = 6, MOST_BYTES = 600, CASES = 20000, LONG_CASES = 1000000 };
+enum { TEXT_BYTES = 64, MOST_TEXTS = 6, MOST_BYTES = 600, CASES = 20000, LONG_CASES = 1000000 };
 
 static sl_error err;
 static uint64_t state = 88172645463325252u;
@@ -22,7 +23,7 @@ static uint32_t below(uint32_t limit) {
 }
 
 typedef struct {
-    char text[MOST_TEXTS][64];
+    char text[MOST_TEXTS][TEXT_BYTES];
     const char *texts[MOST_TEXTS];
     uint32_t count;
     char bytes[MOST_BYTES];
@@ -37,8 +38,10 @@ enum { CHARACTERS = sizeof characters / sizeof characters[0] };
 
 static void random_text(char *out, uint32_t most, uint32_t alphabet) {
     const uint32_t count = 1 + below(most);
-    out[0] = '\0';
-    for (uint32_t i = 0; i < count; i++) strcat(out, characters[below(alphabet)]);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes +=
+            (size_t)snprintf(out + bytes, TEXT_BYTES - bytes, "%s", characters[below(alphabet)]);
 }
 
 static void make_case(random_case *c) {
@@ -51,14 +54,14 @@ static void make_case(random_case *c) {
     c->length = 0;
     const size_t length = below(300);
     while (c->length < length) {
-        char piece[64];
+        char piece[TEXT_BYTES];
         random_text(piece, 4, alphabet);
         size_t bytes = strlen(piece), from = 0;
         const uint32_t kind = below(40);
         if (kind == 0) piece[below((uint32_t)bytes)] = (char)below(256);
         if (kind == 1) from = below((uint32_t)bytes); /* may be half of a character */
         if (kind < 8 && kind > 3) {                   /* part of a stop text, or all of it */
-            strcpy(piece, c->text[below(c->count)]);
+            memcpy(piece, c->text[below(c->count)], TEXT_BYTES);
             bytes = 1 + below((uint32_t)strlen(piece));
         }
         memcpy(c->bytes + c->length, piece + from, bytes - from);
