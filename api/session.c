@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/structs.h"
 #include "engine/inspect/watch.h"
+#include "engine/session/choose_by.h"
 #include "sluice/inspect.h"
 #include <string.h>
 
@@ -257,6 +258,27 @@ sl_status sl_session_next(sl_session *session, const sl_sampling *given, sl_toke
     SL_TRY(take_sampling(given, &sampling, err));
     begin_call(session);
     const sl_status status = sl_session_generate(session, &sampling, out, err);
+    end_call(session);
+    if (status == SL_OK) account(session, 1, recomputed, start);
+    return status;
+}
+
+sl_status sl_session_sample_by(sl_session *session, sl_sampler *sampler, const uint32_t *allowed,
+                               sl_token *out, sl_error *err) {
+    SL_NEED(session && sampler && out);
+    begin_call(session);
+    const sl_status status = sl_session_choose_by(session, sampler, allowed, out, err);
+    end_call(session);
+    return status;
+}
+
+sl_status sl_session_next_by(sl_session *session, sl_sampler *sampler, const uint32_t *allowed,
+                             sl_token *out, sl_error *err) {
+    SL_NEED(session && sampler && out);
+    const double start = sl_clock_seconds();
+    const uint64_t recomputed = session->stats.recomputed_tokens;
+    begin_call(session);
+    const sl_status status = sl_session_generate_by(session, sampler, allowed, out, err);
     end_call(session);
     if (status == SL_OK) account(session, 1, recomputed, start);
     return status;

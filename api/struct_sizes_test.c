@@ -6,6 +6,7 @@
 #include "sluice/experts.h"
 #include "sluice/inspect.h"
 #include "sluice/messages.h"
+#include "sluice/sampling.h"
 #include "sluice/weights.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@ static struct {
     sl_legality *legality;
     sl_custom_ops *customs;
     sl_experts *experts;
+    sl_sampler *sampler;
 } at;
 
 /* ---- structs that are filled in ---- */
@@ -35,6 +37,9 @@ CALL(model_info, sl_model_describe(at.model, out, err))
 CALL(synth_info, sl_synth_describe("qwen3-30b-a3b", NULL, out, err))
 CALL(memory_use, sl_model_memory(at.model, out, err))
 CALL(sampling, sl_model_sampling(at.model, out, err))
+CALL(sampler_options, sl_sampler_defaults(at.model, out, err))
+CALL(sampler_option, sl_sampler_option_at(0, out, err))
+CALL(sampler_info, sl_sampler_describe(at.sampler, out, err))
 CALL(stats, sl_session_stats(at.session, out, err))
 CALL(graph_item, sl_graph_item_at(at.graph, 0, out, err))
 CALL(node_info, sl_graph_node_at(at.graph, 0, out, err))
@@ -70,6 +75,9 @@ static const struct {
     {"sl_model_info of a shape", sizeof(sl_model_info), synth_info, false},
     {"sl_memory_use", sizeof(sl_memory_use), memory_use, false},
     {"sl_sampling", sizeof(sl_sampling), sampling, false},
+    {"sl_sampler_options", sizeof(sl_sampler_options), sampler_options, false},
+    {"sl_sampler_option", sizeof(sl_sampler_option), sampler_option, false},
+    {"sl_sampler_info", sizeof(sl_sampler_info), sampler_info, false},
     {"sl_stats", sizeof(sl_stats), stats, false},
     {"sl_graph_item", sizeof(sl_graph_item), graph_item, false},
     {"sl_node_info", sizeof(sl_node_info), node_info, false},
@@ -211,6 +219,13 @@ static sl_status sample(const void *given, sl_error *err) {
     return sl_session_sample(at.session, given ? given : &greedy, &token, err);
 }
 
+static sl_status make_sampler(const void *given, sl_error *err) {
+    sl_sampler *sampler = NULL;
+    const sl_status status = sl_sampler_create(at.model, given, &sampler, err);
+    sl_sampler_destroy(sampler);
+    return status;
+}
+
 static sl_status pack(const void *given, sl_error *err) {
     return sl_pack_write("/no/such/model", "/no/such/folder/x", given, err);
 }
@@ -335,6 +350,7 @@ static const struct {
     {"sl_session_options", sizeof(sl_session_options), create_session},
     {"sl_render_options", sizeof(sl_render_options), render},
     {"sl_sampling", sizeof(sl_sampling), sample},
+    {"sl_sampler_options", sizeof(sl_sampler_options), make_sampler},
     {"sl_pack_options", sizeof(sl_pack_options), pack},
     {"sl_synth_options", sizeof(sl_synth_options), synth},
     {"sl_compile_options", sizeof(sl_compile_options), compile},
@@ -403,11 +419,13 @@ static int set_up(void **state) {
     must(sl_graph_legality(at.graph, "cpu", &at.legality, &err), &err);
     must(sl_custom_ops_create(&at.customs, &err), &err);
     must(sl_experts_open("models/fable", 0, &at.experts, &err), &err);
+    must(sl_sampler_create(at.model, NULL, &at.sampler, &err), &err);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
+    sl_sampler_destroy(at.sampler);
     sl_experts_destroy(at.experts);
     sl_custom_ops_destroy(at.customs);
     sl_legality_destroy(at.legality);

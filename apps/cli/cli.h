@@ -1,7 +1,7 @@
 /* cli.h - What the parts of the program share. */
 #ifndef SL_APPS_CLI_H
 #define SL_APPS_CLI_H
-#include "sluice/sluice.h"
+#include "sluice/sampling.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -33,6 +33,8 @@ typedef struct {
     const char *items[CLI_MOST_LIST];
     int count;
 } cli_list;
+typedef cli_list cli_texts;
+typedef const char *cli_sampler;
 
 /* A field for each option; FIELD_given: on the command line, not in the environment. */
 typedef struct {
@@ -120,6 +122,8 @@ typedef struct {
     const sl_session *session;
     const sl_sampling *sampling; /* NULL: nothing was sampled */
     uint64_t end_tokens;         /* sampled tokens that ended an answer and are no part of it */
+    const sl_sampler_options *sampler_options; /* what else is set; or NULL */
+    const sl_sampler *sampler;                 /* or NULL */
 } cli_report;
 void cli_print_stats(FILE *to, const cli_report *report);
 json_t *cli_stats_json(const cli_report *report);

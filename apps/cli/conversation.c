@@ -1,9 +1,9 @@
 /* conversation.c - Prefills the new tokens, then samples until the answer ends. */
 #include "apps/cli/conversation.h"
-#include "apps/cli/calls.h"
 #include "apps/cli/profile.h"
+#include "apps/cli/sampling.h"
 #include "apps/cli/variables.h"
-#include "sluice/messages.h"
+#include "apps/cli/writer.h"
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -78,6 +78,7 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
         !cli_open_session(out->model, options, &out->session) || !allocate(out))
         return false;
     out->sampling = cli_sampling(out->model, options);
+    if (!cli_open_sampler(out)) return false;
     cli_note_idle_variables(out->model, options);
     if (options->tools && strcmp(sl_message_family_of(out->model), "none") == 0)
         cli_note("the chat template has no known form of tool calls: they are printed as text");
@@ -93,6 +94,8 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
 }
 
 void cli_conversation_close(cli_conversation *conversation) {
+    sl_stops_destroy(conversation->stops);
+    sl_sampler_destroy(conversation->sampler);
     sl_session_destroy(conversation->session);
     sl_model_close(conversation->model);
     json_decref(conversation->messages);
@@ -233,112 +236,31 @@ static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t cou
 
 /* ---- Generation ---- */
 
-typedef struct {
-    cli_conversation *conversation;
-    cli_answer *answer;
-    sl_message_parser *parser;
-    bool hides;    /* thoughts */
-    bool thinking; /* as was printed last */
-    bool dim;      /* as the terminal writes now */
-    unsigned calls;
-} writer;
-
-/* Thoughts are dimmed on a terminal. */
-static void set_dim(writer *w, bool dim) {
-    if (w->dim == dim || !w->conversation->streams || !cli_has_colours(stdout)) return;
-    (void)fputs(dim ? "\033[2m" : "\033[0m", stdout);
-    w->dim = dim;
-}
-
-static void print(writer *w, const char *text, size_t bytes) {
-    if (bytes == 0 || !w->conversation->streams) return;
-    w->answer->newline = text[bytes - 1] == '\n';
-    (void)fwrite(text, 1, bytes, stdout);
-    (void)fflush(stdout);
-}
-
-static void print_text(writer *w, const char *text) {
-    print(w, text, strlen(text));
-}
-
-/* Thoughts stand between tags, whatever the model writes around them. */
-static void set_thinking(writer *w, bool thinking) {
-    if (w->thinking == thinking) return;
-    w->thinking = thinking;
-    if (w->hides) return;
-    set_dim(w, true);
-    print_text(w, thinking ? "<think>\n" : "\n</think>\n\n");
-    set_dim(w, thinking);
-}
-
-static void print_call(writer *w, const sl_message_event *call) {
-    char *line = cli_call_line(++w->calls, call->name, call->text, call->bytes);
-    if (!w->answer->newline) print_text(w, "\n");
-    if (line) print_text(w, line);
-    free(line);
-}
-
-static void print_events(writer *w) {
-    sl_message_event event = {.struct_size = sizeof event};
-    while (sl_message_parser_next(w->parser, &event)) {
-        const bool thought = event.kind == SL_MESSAGE_REASONING;
-        set_thinking(w, thought);
-        if (event.kind == SL_MESSAGE_CONTENT || (thought && !w->hides))
-            print(w, event.text, event.bytes);
-        /* Calls are whole. */
-        if (event.kind == SL_MESSAGE_ARGUMENTS) print_call(w, &event);
-    }
-}
-
-static bool begin_writing(writer *w, const char *prompt_text, sl_error *err) {
-    const cli_conversation *c = w->conversation;
-    const char *think = c->options->think;
-    char *tools = c->tools ? cli_json_dump(c->tools, JSON_COMPACT) : NULL;
-    const sl_message_parser_options options = {
-        .struct_size = sizeof options,
-        .family = sl_message_family_of(c->model),
-        .tools_json = tools,
-        .prompt = prompt_text,
-        .whole_calls = 1,
-    };
-    w->hides = think && strcmp(think, "hide") == 0;
-    const sl_status status = sl_message_parser_create(&options, &w->parser, err);
-    free(tools);
-    return status == SL_OK;
-}
-
-/* What was held back, and the message. */
-static bool end_writing(writer *w, sl_error *err) {
-    char *json = NULL;
-    if (sl_message_parser_finish(w->parser, err) != SL_OK) return false;
-    print_events(w);
-    set_thinking(w, false);
-    if (sl_message_parser_json(w->parser, &json, err) != SL_OK) return false;
-    w->answer->message = json_loads(json, JSON_ALLOW_NUL, NULL);
-    w->answer->reasoning_tokens = sl_message_parser_reasoning_pieces(w->parser);
-    sl_free(json);
-    if (!w->answer->message) *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
-    return w->answer->message != NULL;
-}
-
-static bool write_token(writer *w, sl_token token, sl_error *err) {
-    const sl_model *model = w->conversation->model;
-    if (sl_message_parser_feed_token(w->parser, model, token, err) != SL_OK) return false;
-    print_events(w);
-    return true;
-}
-
 /* A token of the answer, at the end of the list.  The session has it too, unless it is full. */
 static sl_status next_token(cli_conversation *c, bool full, sl_token *out, sl_error *err) {
     for (;;) {
-        const sl_status status = full ? sl_session_sample(c->session, &c->sampling, out, err)
-                                      : sl_session_next(c->session, &c->sampling, out, err);
+        const sl_status status = full ? sl_session_sample_by(c->session, c->sampler, NULL, out, err)
+                                      : sl_session_next_by(c->session, c->sampler, NULL, out, err);
         if (status != SL_CANCELLED || stop_requested) return status;
     }
 }
 
+/* Keeps the log-probabilities of the token that was chosen last. */
+static bool keep_logprobs(const cli_conversation *c, cli_answer *answer) {
+    uint32_t count = 0;
+    const sl_logprob *found = sl_sampler_logprobs(c->sampler, &count);
+    if (!found) return true;
+    const size_t before = (answer->token_count - 1) * count;
+    sl_logprob *larger = realloc(answer->logprobs, (before + count) * sizeof *larger);
+    if (!larger) return false;
+    memcpy(larger + before, found, count * sizeof *found);
+    answer->logprobs = larger;
+    answer->logprobs_each = count;
+    return true;
+}
+
 /* Until something ends the answer. */
-static cli_ending generate(writer *w, sl_error *err) {
+static cli_ending generate(cli_writer *w, sl_error *err) {
     cli_conversation *c = w->conversation;
     cli_answer *answer = w->answer;
     const uint32_t context = cli_model_info(c->model).context_tokens;
@@ -353,7 +275,12 @@ static cli_ending generate(writer *w, sl_error *err) {
             return CLI_ENDED;
         }
         answer->token_count++;
-        if (!write_token(w, *token, err)) return CLI_REPLY_FAILED;
+        if (!keep_logprobs(c, answer)) {
+            *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
+            return CLI_REPLY_FAILED;
+        }
+        if (!cli_writer_feed(w, *token, err)) return CLI_REPLY_FAILED;
+        if (w->stops.found) return CLI_STOP_TEXT;
         if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
         if (length == context) return CLI_FULL;
     }
@@ -363,20 +290,18 @@ static cli_ending generate(writer *w, sl_error *err) {
 static void continue_prompt(cli_conversation *c, const prompt *p, const char *text,
                             cli_answer *answer) {
     sl_error err;
-    writer w = {.conversation = c, .answer = answer};
+    cli_writer w = {.conversation = c, .answer = answer};
     answer->prompt_tokens = p->count;
     answer->tokens = c->tokens + p->count;
-    const bool begun = begin_writing(&w, text, &err);
+    const bool begun = cli_writer_open(&w, text, &err);
     const sl_status status = begun ? prefill(c, p->tokens, p->count, &err) : SL_NO_MEMORY;
     answer->ending = status == SL_OK          ? generate(&w, &err)
                      : status == SL_CANCELLED ? CLI_STOPPED
                                               : CLI_REPLY_FAILED;
-    if (answer->ending != CLI_REPLY_FAILED && !end_writing(&w, &err))
+    if (answer->ending != CLI_REPLY_FAILED && !cli_writer_finish(&w, &err))
         answer->ending = CLI_REPLY_FAILED;
-    set_dim(&w, false);
-    (void)fflush(stdout);
+    cli_writer_close(&w);
     if (answer->ending == CLI_REPLY_FAILED) (void)cli_fail(&err);
-    sl_message_parser_destroy(w.parser);
 }
 
 cli_answer cli_conversation_answer(cli_conversation *c, const char *plain) {
@@ -391,7 +316,8 @@ cli_answer cli_conversation_answer(cli_conversation *c, const char *plain) {
 }
 
 cli_report cli_conversation_report(const cli_conversation *c) {
-    return (cli_report){c->model, c->session, &c->sampling, c->end_tokens};
+    return (cli_report){c->model,      c->session,          &c->sampling,
+                        c->end_tokens, &c->sampler_options, c->sampler};
 }
 
 void cli_conversation_print_stats(const cli_conversation *conversation) {
@@ -401,7 +327,9 @@ void cli_conversation_print_stats(const cli_conversation *conversation) {
 
 void cli_answer_free(cli_answer *answer) {
     json_decref(answer->message);
+    free(answer->logprobs);
     answer->message = NULL;
+    answer->logprobs = NULL;
 }
 
 void cli_answer_note(const cli_answer *answer, const char *when_full) {

@@ -2,6 +2,7 @@
 #ifndef SL_APPS_CONVERSATION_H
 #define SL_APPS_CONVERSATION_H
 #include "apps/cli/cli.h"
+#include "sluice/sampling.h"
 
 typedef struct {
     const cli_options *options;
@@ -12,6 +13,9 @@ typedef struct {
     json_t *tools;    /* of --tools, or NULL */
     sl_token *tokens; /* [context + 1]: what the session has seen, then what comes next */
     sl_sampling sampling;
+    sl_sampler_options sampler_options; /* sampling, and what else is set */
+    sl_sampler *sampler;
+    sl_stops *stops;     /* of --stop, or NULL */
     uint64_t end_tokens; /* that ended answers so far */
     bool streams;        /* answers go to standard output as they come */
 } cli_conversation;
@@ -22,6 +26,7 @@ typedef enum {
     CLI_FULL,         /* the context is used up */
     CLI_STOPPED,      /* by cli_conversation_stop or a closed output */
     CLI_REPLY_FAILED, /* an error, already reported */
+    CLI_STOP_TEXT,    /* one of --stop came */
 } cli_ending;
 
 typedef struct {
@@ -30,6 +35,8 @@ typedef struct {
     bool newline;     /* what was printed last ended a line */
     sl_token *tokens; /* borrowed until the next answer */
     size_t token_count, prompt_tokens, reasoning_tokens;
+    sl_logprob *logprobs; /* with --logprobs N, as sl_sampler_logprobs, of each token */
+    uint32_t logprobs_each;
 } cli_answer;
 
 /* Opens model and session; false after a message.  Close it in either case. */

@@ -1,5 +1,5 @@
 /* info.c - Shows the dimensions and memory needs of a model. */
-#include "apps/cli/cli.h"
+#include "apps/cli/sampling.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +107,12 @@ static void print_memory(const sl_memory_use *use) {
 
 static void print_text(const sl_model *model) {
     const sl_sampling sampling = cli_model_sampling(model);
-    char text[CLI_SAMPLING_TEXT];
-    print_row("sampling", cli_sampling_text(&sampling, text));
+    const sl_sampler_options samplers = cli_model_samplers(model);
+    char plain[CLI_SAMPLING_TEXT], others[CLI_SAMPLERS_TEXT];
+    char text[CLI_SAMPLING_TEXT + CLI_SAMPLERS_TEXT];
+    (void)snprintf(text, sizeof text, "%s%s", cli_sampling_text(&sampling, plain),
+                   cli_samplers_text(&samplers, others));
+    print_row("sampling", text);
     (void)snprintf(text, sizeof text, "tokenizer: %s, chat template: %s",
                    sl_model_has_tokenizer(model) ? "yes" : "no",
                    sl_model_has_chat_template(model) ? "yes" : "no");
@@ -217,7 +221,10 @@ static int describe_model(const cli_options *options) {
     if (options->json) {
         const sl_sampling sampling = cli_model_sampling(model);
         json_t *json = to_json(&info, &use);
-        cli_json_set(json, "sampling", cli_sampling_json(&sampling));
+        const sl_sampler_options samplers = cli_model_samplers(model);
+        json_t *of_sampling = cli_sampling_json(&sampling);
+        cli_samplers_json(&samplers, of_sampling);
+        cli_json_set(json, "sampling", of_sampling);
         cli_json_set(json, "tokenizer", json_boolean(sl_model_has_tokenizer(model)));
         cli_json_set(json, "chat_template", json_boolean(sl_model_has_chat_template(model)));
         (void)cli_print_json(json);

@@ -6,7 +6,9 @@
  *   size    bytes with a unit, or a share in percent
  *   range   two whole numbers A:B, what begins at A and ends before B
  *   word    one of the words in the value's name, "a|b|c"
- *   list    anything, several times  device a device of the library */
+ *   list    NAME=VALUE, several times
+ *   texts   anything, several times  device a device of the library
+ *   sampler a value of sluice/samplers.def, which options.c checks */
 #include "apps/cli/options.h"
 #include <errno.h>
 #include <math.h>
@@ -176,6 +178,30 @@ bool cli_parse_list(const char *text, const char *value, void *out) {
 }
 
 const char *cli_expected_list(const char *value) {
+    return value;
+}
+
+bool cli_parse_texts(const char *text, const char *value, void *out) {
+    cli_texts *texts = out;
+    UNUSED(value);
+    if (texts->count == CLI_MOST_LIST) return false;
+    texts->items[texts->count++] = text;
+    return true;
+}
+
+const char *cli_expected_texts(const char *value) {
+    static char words[64];
+    (void)snprintf(words, sizeof words, "%s, at most %d times", value, CLI_MOST_LIST);
+    return words;
+}
+
+/* Without value: on. */
+bool cli_parse_sampler(const char *text, const char *value, void *out) {
+    *(cli_sampler *)out = value ? text : "1";
+    return true;
+}
+
+const char *cli_expected_sampler(const char *value) {
     return value;
 }
 

@@ -1,5 +1,6 @@
 /* options.c - Parsing of command lines, from one table. */
 #include "apps/cli/options.h"
+#include "apps/cli/sampling.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static bool apply(cli_command command, const cli_option *o, const char *name, co
         (void)cli_misuse(command, "%s is given twice, again as '%s'", name, value);
         return false;
     }
+    if (o->parse == cli_parse_sampler && !cli_sampler_check(command, o->name, value)) return false;
     if (!o->parse(value, o->value, (char *)out + o->field)) {
         (void)cli_misuse(command, "%s: expected %s, got '%s'", name, o->expected(o->value), value);
         return false;

@@ -39,6 +39,8 @@ KIND(size, 0)
 KIND(range, 0)
 KIND(word, 0)
 KIND(list, 1)
+KIND(texts, 1)
+KIND(sampler, 0)
 KIND(device, 0)
 #undef KIND
 

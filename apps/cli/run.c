@@ -1,6 +1,7 @@
 /* run.c - Answer one prompt. */
 #include "apps/cli/conversation.h"
 #include "apps/cli/profile.h"
+#include "apps/cli/sampling.h"
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +65,13 @@ static int check(const cli_options *options) {
                           "--raw uses no chat template, which --think and --template-arg need");
     if (options->system && options->system_file)
         return cli_misuse(CLI_run, "--system and --system-file: give only one of them");
+    if (options->logprobs_given && !options->json)
+        return cli_misuse(CLI_run, "--logprobs needs --json");
     return cli_profile_check(CLI_run, options);
 }
 
 static const char *ending_name(cli_ending ending) {
-    static const char *const names[] = {"end", "limit", "context", "stopped", "failed"};
+    static const char *const names[] = {"end", "limit", "context", "stopped", "failed", "stop"};
     return names[ending];
 }
 
@@ -93,6 +96,7 @@ static bool print_answer_json(const cli_conversation *c, const char *prompt,
     json_t *tokens = json_array(), *sampling = cli_sampling_json(&c->sampling);
     for (size_t i = 0; i < answer->token_count; i++)
         cli_json_append(tokens, json_integer(answer->tokens[i]));
+    cli_samplers_json(&c->sampler_options, sampling);
     cli_json_set(sampling, "seed", json_integer((json_int_t)c->sampling.seed));
     json_t *json = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:s, s:o, s:o}", "prompt",
@@ -102,6 +106,7 @@ static bool print_answer_json(const cli_conversation *c, const char *prompt,
         (json_int_t)answer->reasoning_tokens, "ended", ending_name(answer->ending), "sampling",
         sampling, "stats", cli_stats_json(&report));
     if (profile) cli_json_set(json, "profile", profile);
+    if (answer->logprobs_each) cli_json_set(json, "logprobs", cli_logprobs_json(c->model, answer));
     return cli_print_json(json) == CLI_OK;
 }
 

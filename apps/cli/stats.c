@@ -1,5 +1,5 @@
 /* stats.c - What a session did: sampling, speed, the expert cache, memory. */
-#include "apps/cli/cli.h"
+#include "apps/cli/sampling.h"
 
 static sl_stats stats_of(const cli_report *report) {
     sl_stats stats = cli_session_stats(report->session);
@@ -49,6 +49,18 @@ static void print_sampling(FILE *to, const sl_sampling *sampling) {
     (void)fprintf(to, "sampling: %s", cli_sampling_text(sampling, text));
     if (sampling->temperature > 0)
         (void)fprintf(to, ", seed %llu", (unsigned long long)sampling->seed);
+}
+
+/* Which tokens the host had to choose, and why. */
+static void print_sampler(FILE *to, const cli_report *report) {
+    char text[CLI_SAMPLERS_TEXT];
+    sl_sampler_info info = {.struct_size = sizeof info};
+    if (report->sampler_options) (void)fputs(cli_samplers_text(report->sampler_options, text), to);
+    if (report->sampler && sl_sampler_describe(report->sampler, &info, NULL) == SL_OK &&
+        info.host_choices)
+        (void)fprintf(to, "; %llu tokens chosen by the host (%s) in %.1f ms",
+                      (unsigned long long)info.host_choices,
+                      info.host_reason ? info.host_reason : "min_tokens", info.host_seconds * 1e3);
     (void)fputc('\n', to);
 }
 
@@ -72,7 +84,10 @@ void cli_print_stats(FILE *to, const cli_report *report) {
     const sl_model_info info = cli_model_info(report->model);
     char a[32], b[32], c[32], d[32];
     (void)fflush(stdout);
-    if (report->sampling) print_sampling(to, report->sampling);
+    if (report->sampling) {
+        print_sampling(to, report->sampling);
+        print_sampler(to, report);
+    }
     print_first(to, &info, s.first_seconds);
     (void)fprintf(
         to, "prefill %llu tokens in %.3f s (%.1f tok/s), decode %llu in %.3f s (%.1f tok/s)\n",

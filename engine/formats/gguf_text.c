@@ -302,6 +302,9 @@ static bool holds(const json_t *ids, int64_t id) {
     return false;
 }
 
+/* Tokens that a penalty is for where the file does not say, as llama.cpp has it. */
+enum { USUAL_LAST_N = 64 };
+
 /* Adds the sampling settings that the file recommends, under the names of generation_config.json.
  */
 static sl_status set_sampling(const reader *r, json_t *config) {
@@ -309,16 +312,28 @@ static sl_status set_sampling(const reader *r, json_t *config) {
         {"temperature", "general.sampling.temp"},
         {"top_p", "general.sampling.top_p"},
         {"min_p", "general.sampling.min_p"},
-        {"repetition_penalty", "general.sampling.penalty_repeat"}};
+        {"repetition_penalty", "general.sampling.penalty_repeat"},
+        {"xtc_probability", "general.sampling.xtc_probability"},
+        {"xtc_threshold", "general.sampling.xtc_threshold"},
+        {"mirostat_tau", "general.sampling.mirostat_tau"},
+        {"mirostat_eta", "general.sampling.mirostat_eta"}};
+    static const char *const whole[][2] = {{"top_k", "general.sampling.top_k"},
+                                           {"repeat_last_n", "general.sampling.penalty_last_n"},
+                                           {"mirostat", "general.sampling.mirostat"}};
     int failed = 0;
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
         double value = -1;
         SL_TRY(sl_gguf_get_real(r->gguf, reals[i][1], &value, r->err));
         if (value >= 0) failed |= json_object_set_new(config, reals[i][0], json_real(value));
     }
-    const sl_gguf_value *top_k = sl_gguf_find(r->gguf, "general.sampling.top_k");
-    if (top_k && !top_k->is_array && (top_k->kind == SL_GGUF_I32 || top_k->kind == SL_GGUF_U32))
-        failed |= json_object_set_new(config, "top_k", json_integer(sl_gguf_integer_at(top_k, 0)));
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        const sl_gguf_value *found = sl_gguf_find(r->gguf, whole[i][1]);
+        if (found && !found->is_array && (found->kind == SL_GGUF_I32 || found->kind == SL_GGUF_U32))
+            failed |= json_object_set_new(config, whole[i][0],
+                                          json_integer(sl_gguf_integer_at(found, 0)));
+    }
+    if (json_object_get(config, "repetition_penalty") && !json_object_get(config, "repeat_last_n"))
+        failed |= json_object_set_new(config, "repeat_last_n", json_integer(USUAL_LAST_N));
     return failed ? no_memory(r) : SL_OK;
 }
 

@@ -1,8 +1,9 @@
 /* ahead_test.c - Token after token: whatever is asked for in between, sl_session_next gives what
  * sampling and extending give.  On the CPU, and on GPUs, which get ahead: the emulated
  * one, or the machine's. */
+#include "engine/session/session.h"
 #include "runtime/devices.h"
-#include "sluice/sluice.h"
+#include "sluice/sampling.h"
 #include "tests/support/described.h"
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -123,6 +124,51 @@ static void anything_may_come_between(const char *device) {
     close_pair(&p);
 }
 
+/* A sampler of plain options gets as far ahead; one that needs the host sees the same logits. */
+static void samplers_choose_alike(const char *device) {
+    pair p = open_pair(device);
+    sl_sampler *plain = NULL, *busy = NULL, *apart = NULL;
+    sl_sampler_options options = {.struct_size = sizeof options,
+                                  .temperature = few.temperature,
+                                  .top_k = few.top_k,
+                                  .top_p = few.top_p,
+                                  .seed = few.seed};
+    must(sl_sampler_create(p.model, &options, &plain, &err));
+    options.presence_penalty = 1.5f;
+    must(sl_sampler_create(p.model, &options, &busy, &err));
+    must(sl_sampler_create(p.model, &options, &apart, &err));
+    must(sl_sampler_begin(apart, prompt, PROMPT, &err));
+    for (int i = 0; i < 6; i++) {
+        sl_token token, wanted;
+        const bool is_plain = i / 2 % 2 == 0;
+        must(sl_session_next_by(p.session, is_plain ? plain : busy, NULL, &token, &err));
+        assert_int_equal(p.model->ahead == p.session,
+                         is_plain && sl_forward_can_choose(p.model->forward));
+        if (is_plain) {
+            wanted = plainly(&p, &few);
+        } else {
+            size_t count;
+            const float *logits = sl_session_logits(p.plain, &count);
+            if (i == 2)
+                must(sl_sampler_begin(apart, p.session->tokens, PROMPT + (size_t)i, &err));
+            must(sl_sampler_choose(apart, logits, count, NULL, &wanted, &err));
+            must(sl_session_extend(p.plain, &wanted, 1, &err));
+        }
+        assert_int_equal(token, wanted);
+        must(sl_sampler_accept(apart, &token, 1, &err));
+    }
+    sl_sampler_info info = {.struct_size = sizeof info};
+    must(sl_sampler_describe(plain, &info, &err));
+    assert_true(info.plain_choices == 4 && info.host_choices == 0 && !info.host_reason);
+    must(sl_sampler_describe(busy, &info, &err));
+    assert_true(info.plain_choices == 0 && info.host_choices == 2);
+    assert_string_equal(info.host_reason, "presence_penalty");
+    sl_sampler_destroy(plain);
+    sl_sampler_destroy(busy);
+    sl_sampler_destroy(apart);
+    close_pair(&p);
+}
+
 static void ends_are_told(const char *device) {
     pair p = open_pair(device);
     sl_token token;
@@ -177,6 +223,7 @@ static void on_the_cpu(void **state) {
     conversations_are_alike("cpu");
     tokens_are_the_same("cpu");
     anything_may_come_between("cpu");
+    samplers_choose_alike("cpu");
     ends_are_told("cpu");
 }
 
@@ -206,6 +253,7 @@ static void on_accelerators(void **state) {
         conversations_are_alike(row->name);
         tokens_are_the_same(row->name);
         anything_may_come_between(row->name);
+        samplers_choose_alike(row->name);
         ends_are_told(row->name);
     }
     if (!ran) skip();

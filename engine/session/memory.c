@@ -1,4 +1,5 @@
 #include "engine/session/memory.h"
+#include "engine/choose/sampler.h"
 #include "engine/session/checkpoints.h"
 #include "engine/session/sample.h"
 
@@ -25,7 +26,8 @@ static uint64_t session_bytes(const sl_model *model) {
     return sizeof(sl_token) * (uint64_t)model->context_tokens +
            sizeof(float) * (uint64_t)model->config.vocab +
            sizeof(sl_candidate) * (uint64_t)sl_choose_candidates(model->config.vocab) +
-           2 * sizeof(int32_t) * (uint64_t)model->chunk_tokens;
+           2 * sizeof(int32_t) * (uint64_t)model->chunk_tokens +
+           sl_sampler_most_bytes(model->config.vocab, model->context_tokens);
 }
 
 /* Conversion takes memory while weights are loaded, when that of experts and sessions is not in use

@@ -195,16 +195,19 @@ static sl_status check_sampled(const sl_session *session, sl_token token, sl_err
                    session->length);
 }
 
-sl_status sl_session_choose(sl_session *session, const sl_sampling *sampling, sl_token *out,
-                            sl_error *err) {
+sl_status sl_session_need_logits(sl_session *session, sl_error *err) {
     const sl_wanted_rows none = {.from = session->length};
     SL_TRY(sl_session_drain(session, err));
     if (session->length == 0)
         return sl_fail(err, SL_INVALID, "nothing to sample from: extend the session first");
-    if (!session->has_logits) {
-        if (session->computed == session->length) sl_session_restore(session, session->length - 1);
-        SL_TRY(sl_session_advance(session, &none, false, err));
-    }
+    if (session->has_logits) return SL_OK;
+    if (session->computed == session->length) sl_session_restore(session, session->length - 1);
+    return sl_session_advance(session, &none, false, err);
+}
+
+sl_status sl_session_choose(sl_session *session, const sl_sampling *sampling, sl_token *out,
+                            sl_error *err) {
+    SL_TRY(sl_session_need_logits(session, err));
     *out = sl_sample(session->found, session->model->config.vocab, sampling, session->length,
                      session->candidates);
     return check_sampled(session, *out, err);
@@ -280,8 +283,7 @@ static sl_status continue_pipeline(sl_session *session, const sl_sampling *sampl
     return status;
 }
 
-sl_status sl_session_generate(sl_session *session, const sl_sampling *sampling, sl_token *out,
-                              sl_error *err) {
+sl_status sl_session_need_room(sl_session *session, sl_error *err) {
     if (session->length == session->model->context_tokens)
         return sl_fail(err, SL_INVALID,
                        "the context of %u tokens is full; open the model with a "
@@ -289,6 +291,12 @@ sl_status sl_session_generate(sl_session *session, const sl_sampling *sampling, 
                        session->model->context_tokens);
     if (atomic_exchange(&session->cancelled, false))
         return sl_fail(err, SL_CANCELLED, "stopped after %zu tokens", session->length);
+    return SL_OK;
+}
+
+sl_status sl_session_generate(sl_session *session, const sl_sampling *sampling, sl_token *out,
+                              sl_error *err) {
+    SL_TRY(sl_session_need_room(session, err));
     return session->model->ahead == session && is_same(sampling, &session->ahead)
                ? continue_pipeline(session, sampling, out, err)
                : start_pipeline(session, sampling, out, err);

@@ -58,6 +58,10 @@ SL_CHECKED sl_status sl_session_append(sl_session *session, const sl_token *toke
  * keeps the tokens computed so far. */
 SL_CHECKED sl_status sl_session_advance(sl_session *session, const sl_wanted_rows *all, bool save,
                                         sl_error *err);
+/* Drains pending work and computes the logits after the last token (session->found). */
+SL_CHECKED sl_status sl_session_need_logits(sl_session *session, sl_error *err);
+/* There is room for one more token, and nobody has cancelled the call. */
+SL_CHECKED sl_status sl_session_need_room(sl_session *session, sl_error *err);
 /* Samples from the logits after the last token, which are computed first if necessary (after
  * rewinding, by a forward pass over that token). */
 SL_CHECKED sl_status sl_session_choose(sl_session *session, const sl_sampling *sampling,

@@ -1,4 +1,5 @@
 #include "engine/text/model_text.h"
+#include "engine/choose/options.h"
 #include "engine/formats/json.h"
 #include <string.h>
 
@@ -101,13 +102,23 @@ static void load_sampling(sl_model_text *text, const json_t *generation) {
             json_integer_value(top_k) > 0 ? (uint32_t)json_integer_value(top_k) : 0;
 }
 
-/* Penalties are the only published settings that sampling lacks. */
-static sl_status note_penalty(const loader *l, const json_t *generation) {
-    const json_t *penalty = json_object_get(generation, "repetition_penalty");
-    if (!json_is_number(penalty) || json_number_value(penalty) == 1) return SL_OK;
-    return add_note(l,
-                    sl_arena_format(l->arena, "the model's repetition penalty of %g is not applied",
-                                    json_number_value(penalty)));
+/* Values out of range are left out.  A penalty of transformers is for the whole text. */
+static void load_sampler(sl_model_text *text, const json_t *generation) {
+    static const char *const keys[] = {"repetition_penalty", "repeat_last_n", "presence_penalty",
+                                       "frequency_penalty",  "typical_p",     "top_n_sigma",
+                                       "xtc_probability",    "xtc_threshold", "mirostat",
+                                       "mirostat_tau",       "mirostat_eta"};
+    const sl_sampling *plain = &text->sampling;
+    sl_sampler_options *o = &text->sampler;
+    o->temperature = plain->temperature;
+    o->top_k = plain->top_k;
+    o->top_p = plain->top_p;
+    o->min_p = plain->min_p;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const json_t *value = json_object_get(generation, keys[i]);
+        if (json_is_number(value)) (void)sl_option_set_number(o, keys[i], json_number_value(value));
+    }
+    if (o->repeat_penalty != 0 && o->repeat_last_n == 0) o->repeat_last_n = -1;
 }
 
 static sl_status load_generation(const loader *l) {
@@ -116,7 +127,7 @@ static sl_status load_generation(const loader *l) {
     SL_TRY(load_json(l, name, 0, &generation));
     sl_status status = add_ends(l, name, generation);
     load_sampling(l->text, generation);
-    if (status == SL_OK) status = note_penalty(l, generation);
+    load_sampler(l->text, generation);
     json_decref(generation);
     return status;
 }

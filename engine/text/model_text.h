@@ -5,7 +5,7 @@
 #include "engine/formats/source.h"
 #include "engine/text/template.h"
 #include "engine/text/tokenizer.h"
-#include "sluice/sluice.h"
+#include "sluice/sampling.h"
 
 enum { SL_MAX_END_TOKENS = 16 };
 
@@ -19,6 +19,7 @@ typedef struct {
     sl_token end_tokens[SL_MAX_END_TOKENS];
     uint32_t end_count;
     sl_sampling sampling;
+    sl_sampler_options sampler; /* the same, penalties and the like */
 } sl_model_text;
 
 /* Each part is optional.  vocab is the number of tokens of the model.  Strings live in the arena,

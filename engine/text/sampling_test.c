@@ -10,6 +10,7 @@ static sl_error err;
 
 typedef struct {
     sl_sampling sampling;
+    sl_sampler_options sampler;
     char note[128];
 } found;
 
@@ -22,6 +23,7 @@ static found load(const char *path) {
     sl_arena_init(&arena, NULL);
     if (sl_model_text_load(&text, source, 100, &arena, &err) != SL_OK) fail_msg("%s", err.message);
     result.sampling = text.sampling;
+    result.sampler = text.sampler;
     if (text.note) (void)snprintf(result.note, sizeof result.note, "%s", text.note);
     sl_model_text_unload(&text);
     sl_arena_deinit(&arena);
@@ -56,16 +58,25 @@ static void sampling_of_a_folder(void **state) {
         {"{\"do_sample\": true, \"temperature\": -3, \"top_p\": 7, \"top_k\": -1}", 1, 0, 0, 0},
     };
     static const char header[] = "\x08\0\0\0\0\0\0\0{}      ";
+    static const char penalties[] =
+        "{\"do_sample\": true, \"repetition_penalty\": 1.05, \"typical_p\": 0.5, \"mirostat\": 7}";
     write_test_file("config.json", "{}", 2);
     write_test_file("model.safetensors", header, sizeof header - 1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         write_test_file("generation_config.json", cases[i].config, strlen(cases[i].config));
         const found f = load(test_folder);
         expect(&f, cases[i].temperature, cases[i].top_k, cases[i].top_p, cases[i].min_p);
+        assert_true(f.sampler.temperature == f.sampling.temperature &&
+                    f.sampler.top_k == f.sampling.top_k && f.sampler.repeat_penalty == 0);
     }
+    write_test_file("generation_config.json", penalties, sizeof penalties - 1);
+    const found f = load(test_folder);
+    assert_true(f.sampler.repeat_penalty == 1.05f && f.sampler.repeat_last_n == -1);
+    assert_true(f.sampler.typical_p == 0.5f && f.sampler.mirostat == 0);
+    assert_string_equal(f.note, "");
 }
 
-static void write_gguf(bool recommends) {
+static void write_gguf(bool recommends, int32_t last_n) {
     static const char *const tokens[] = {"a", "b", "c"};
     gguf_maker m = {0};
     gguf_small_model(&m, 3);
@@ -78,6 +89,8 @@ static void write_gguf(bool recommends) {
         gguf_i32(&m, "general.sampling.top_k", 20);
         gguf_f32(&m, "general.sampling.top_p", 0.75f);
         gguf_f32(&m, "general.sampling.penalty_repeat", 1.25f);
+        gguf_f32(&m, "general.sampling.xtc_probability", 0.25f);
+        if (last_n) gguf_i32(&m, "general.sampling.penalty_last_n", last_n);
     }
     gguf_write(&m, test_path("m.gguf"));
     gguf_release(&m);
@@ -85,11 +98,15 @@ static void write_gguf(bool recommends) {
 
 static void sampling_of_a_gguf_file(void **state) {
     (void)state;
-    write_gguf(true);
+    write_gguf(true, 0);
     found f = load(test_path("m.gguf"));
     expect(&f, 0.5f, 20, 0.75f, 0.05f);
-    assert_string_equal(f.note, "the model's repetition penalty of 1.25 is not applied");
-    write_gguf(false);
+    assert_string_equal(f.note, "");
+    assert_true(f.sampler.repeat_penalty == 1.25f && f.sampler.repeat_last_n == 64);
+    assert_true(f.sampler.xtc_probability == 0.25f);
+    write_gguf(true, -1);
+    assert_int_equal(load(test_path("m.gguf")).sampler.repeat_last_n, -1);
+    write_gguf(false, 0);
     f = load(test_path("m.gguf"));
     expect(&f, 0.8f, 40, 0.95f, 0.05f);
     assert_string_equal(f.note, "");

@@ -56,6 +56,53 @@ PY
     holds "has misses" grep -qE ' hits, [1-9][0-9]* misses' "$folder/stderr"
 }
 
+test_samplers() {
+    local story='Tell me a story.'
+    runs 0 run -m $model --temp 0 -n 30 "$story"
+    cp "$folder/stdout" "$folder/first"
+    holds "a penalty of 1 changes nothing" runs 0 run -m $model --temp 0 -n 30 --repeat-penalty 1 --top-n-sigma 0 "$story"
+    holds "and gives the same answer" cmp "$folder/first" "$folder/stdout"
+    holds "--stop ends an answer before the text" runs 0 run -m $model --temp 0 --json --stop ' lived' --stop zzz "$story"
+    holds "and is told" is ended '"stop"'
+    holds "which comes to there" is answer "$(python3 -c 'import json, sys; print(json.dumps(open(sys.argv[1]).read().split(" lived")[0]))' "$folder/first")"
+    holds "a ban" runs 0 run -m $model --temp 0 -n 30 --logit-bias ' lived=-inf' "$story"
+    holds "is obeyed" sh -c '! grep -q " lived" "$1"' - "$folder/stdout"
+    holds "--ignore-eos goes on" runs 0 run -m $model --temp 0 -n 40 --ignore-eos --json 'What is 17 + 25?'
+    holds "until -n" is ended '"limit"'
+    holds "--min-tokens too" runs 0 run -m $model --temp 0 -n 40 --min-tokens 20 --json 'What is 17 + 25?'
+    holds "for so long" python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["tokens"]) >= 20' "$folder/stdout"
+    holds "all samplers" runs 0 run -m $model --temp 1.2 --seed 3 -n 30 --stats --repeat-penalty 1.1 --repeat-last-n -1 \
+        --presence-penalty 0.2 --frequency-penalty 0.1 --penalty-prompt --dry-multiplier 0.8 --dry-base 1.5 \
+        --dry-allowed-length 3 --dry-penalty-last-n -1 --dry-sequence-breaker . --typical 0.9 --top-n-sigma 2 \
+        --xtc-probability 0.5 --xtc-threshold 0.2 --dynatemp-range 0.3 --dynatemp-exp 1.2 \
+        --samplers 'penalties;dry;top_k;typ_p;xtc;temperature' "$story"
+    holds "are told" grep -qE '^sampling: .*repeat-penalty 1.1.*xtc-threshold 0.2.*chosen by the host \(repeat_penalty\)' "$folder/stderr"
+    cp "$folder/stdout" "$folder/first"
+    holds "mirostat" runs 0 run -m $model --temp 1.2 --seed 3 -n 30 --mirostat 2 --mirostat-ent 3 --mirostat-lr 0.2 "$story"
+    holds "log-probabilities" runs 0 run -m $model --temp 1 --seed 3 -n 12 --json --logprobs 3 "$story"
+    holds "are of the tokens" python3 - "$folder/stdout" <<'PY'
+import json, math, sys
+run = json.load(open(sys.argv[1]))
+assert [item["id"] for item in run["logprobs"]] == run["tokens"]
+for item in run["logprobs"]:
+    top = item["top_logprobs"]
+    assert len(top) == 3 and -9999 <= item["logprob"] <= 0 and bytes(item["bytes"]).decode() == item["token"]
+    assert sum(math.exp(t["logprob"]) for t in top) < 1 + 1e-9 and top[0]["logprob"] >= top[1]["logprob"]
+PY
+    holds "a limit for thoughts" runs 0 run -m $model --temp 0 -n 12 --raw --json --think-budget 2 'snail.<think>'
+    holds "ends them" python3 - "$folder/stdout" $("$program" tokenize -m $model --ids '</think>') <<'PY'
+import json, sys
+end = [int(id) for id in sys.argv[2:]]
+tokens = json.load(open(sys.argv[1]))["tokens"]
+assert len(end) > 1 and tokens[2:2 + len(end)] == end and tokens[:1] != end[:1], tokens
+PY
+    holds "a wrong value" refuses 2 "wanted a number from 0.01 to 100" run -m $model --repeat-penalty 0 hi
+    holds "an unknown sampler" refuses 2 "sampler 'foo' is unknown" run -m $model --samplers 'top_k;foo' hi
+    holds "an empty stop text" refuses 1 'stop text 0 is empty' run -m $model --stop '' hi
+    holds "a token that is none" refuses 1 'logit_bias of token 99999999' run -m $model --logit-bias 99999999=1 hi
+    holds "--logprobs alone" refuses 2 '--logprobs needs --json' run -m $model --logprobs 2 hi
+}
+
 test_special_tokens() {
     holds "special tokens are text" prints '^64 220 256 ' tokenize -m $model --ids 'a <|im_end|>'
     holds "unless asked for" prints '^64 220 1235$' tokenize -m $model --special --ids 'a <|im_end|>'
@@ -123,6 +170,16 @@ PY
     holds "the template was told" test "$(field prompt_tokens)" -lt "$thinking"
     holds "--think hide" runs 0 run -m "$folder/thinker" --temp 0 --think hide -n 20 'What is 17 + 25?'
     holds "prints no thoughts" test "$(tr -d '\n' <"$folder/stdout")" = ''
+    holds "--think-budget" runs 0 run -m "$folder/thinker" --temp 0 --think-budget 3 -n 20 --json 'What is 17 + 25?'
+    holds "ends a thought that the template began" python3 - "$folder/stdout" \
+        $("$program" tokenize -m "$folder/thinker" --ids '</think>') <<'PY'
+import json, sys
+end = [int(id) for id in sys.argv[2:]]
+tokens = json.load(open(sys.argv[1]))["tokens"]
+assert tokens[3:3 + len(end)] == end, tokens
+PY
+    holds "--stop is not for thoughts" runs 0 run -m "$folder/thinker" --temp 0 -n 20 --json --stop e --stop 4 'What is 17 + 25?'
+    holds "which go on" sh -c 'grep -q "\"thinking\": \".*e.*e" "$1" && ! grep -q "\"ended\": \"stop\"" "$1"' - "$folder/stdout"
     holds "--template-arg" runs 0 run -m "$folder/thinker" --temp 0 --think off --template-arg effort=high -n 1 --json Hi
     local high; high=$(field prompt_tokens)
     runs 0 run -m "$folder/thinker" --temp 0 --think off -n 1 --json Hi
@@ -204,6 +261,7 @@ if ls $model/*.sluice >/dev/null 2>&1; then
     test_prompts
     test_seeds
     test_stats
+    test_samplers
     test_special_tokens
     test_scores
 else
