@@ -56,6 +56,7 @@ typedef struct {
     sl_weights *weights; /* found and checked as the graph asks for them */
     const sl_expert_table *experts;
     uint32_t rows, wanted; /* wanted: 0 to rows */
+    bool gathers;          /* the wanted rows are an input even if they are all rows */
     bool chooses;
     bool reveals; /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
     uint32_t slots, capacity; /* sequences, and tokens of context each */
