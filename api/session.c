@@ -1,9 +1,9 @@
 /* session.c - Sessions (sluice/sluice.h): checks what it is given and takes the model's lock. */
-#include "engine/session/session.h"
 #include "api/needs.h"
 #include "base/clock.h"
 #include "base/structs.h"
 #include "engine/inspect/watch.h"
+#include "engine/session/batch.h"
 #include "sluice/inspect.h"
 #include <string.h>
 
@@ -76,6 +76,7 @@ void sl_session_destroy(sl_session *session) {
     sl_error of_none;
     (void)pthread_mutex_lock(&session->model->lock);
     (void)sl_session_drain(session, &of_none);
+    sl_batch_leave(session);
     sl_watcher_destroy(sl_watcher_of(session));
     sl_checkpoints_deinit(&session->checkpoints);
     session->model->slot_taken[session->slot] = false;

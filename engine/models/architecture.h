@@ -51,6 +51,10 @@ typedef enum {
 } sl_state_kind;
 #define SL_FORWARD_CHOSEN "chosen"
 
+/* Recurrent layers compute the rows of a sequence in chunks of so many, from its first row in the
+ * pass; where chunks end decides the last bits. */
+enum { SL_DELTA_CHUNK = 64 };
+
 typedef struct {
     const sl_model_config *config;
     sl_weights *weights; /* found and checked as the graph asks for them */

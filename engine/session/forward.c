@@ -333,7 +333,7 @@ static sl_status compile_sized(sl_forward *forward, sl_error *err) {
 static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *rows) {
     const pass_shape exact = {
         .rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals};
-    if (rows->count == 1 || rows->reveals || rows->exact || rows->watch ||
+    if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch ||
         !sl_forward_is_sized(forward))
         return exact;
     for (int few = 1; few >= 0; few--) {
