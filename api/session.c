@@ -1,5 +1,6 @@
 /* session.c - Sessions (sluice/sluice.h): checks what it is given and takes the model's lock. */
 #include "api/needs.h"
+#include "api/sampling.h"
 #include "base/clock.h"
 #include "base/structs.h"
 #include "engine/inspect/watch.h"
@@ -292,4 +293,8 @@ sl_status sl_session_stats(const sl_session *session, sl_stats *out, sl_error *e
     (void)pthread_mutex_unlock(&session->model->lock);
     SL_STRUCT_GIVE(sl_stats, out, &stats);
     return SL_OK;
+}
+
+sl_status sl_sampling_take(const sl_sampling *given, sl_sampling *out, sl_error *err) {
+    return take_sampling(given, out, err);
 }

@@ -69,6 +69,101 @@ typedef struct {
 SL_API SL_CHECKED sl_status sl_batch_describe(const sl_batch *batch, sl_batch_stats *out,
                                               sl_error *err);
 
+/* ---- Requests that generate at the same time ---- */
+
+/* A scheduler computes requests step by step, on the thread that calls sl_scheduler_step: each step
+ * is one pass with the next token of every sequence that decodes and parts of the prompts of
+ * others.  Requests join and leave between steps.
+ *
+ * The parts of prompts are chosen such that a step stays below step_seconds while some sequence
+ * decodes, and prompts get them in turns.  If not all experts fit in memory, another request begins
+ * only while the number of experts that are read again per token does not grow with the number of
+ * sequences; the others wait in a queue. */
+typedef struct sl_scheduler sl_scheduler;
+typedef struct sl_ticket sl_ticket; /* a request that was submitted */
+
+typedef struct {
+    size_t struct_size;
+    double step_seconds;   /* default 0.25 */
+    uint32_t queue_length; /* requests that may wait; default 64 */
+    uint32_t most_live;    /* sequences computed at once; default: max_sessions */
+    uint32_t most_rows;    /* as in sl_batch_options */
+} sl_scheduler_options;
+/* The model is borrowed. */
+SL_API SL_CHECKED sl_status sl_scheduler_create(sl_model *model,
+                                                const sl_scheduler_options *options,
+                                                sl_scheduler **out, sl_error *err);
+/* Release its tickets first.  NULL is allowed. */
+SL_API void sl_scheduler_destroy(sl_scheduler *scheduler);
+
+typedef enum { SL_TICKET_QUEUED, SL_TICKET_PREFILL, SL_TICKET_DECODE, SL_TICKET_ENDED } sl_ticket_phase;
+typedef enum {
+    SL_END_NONE,      /* it has not ended */
+    SL_END_STOP,      /* a stop token, or the callback asked for it */
+    SL_END_COUNT,     /* most_tokens were generated */
+    SL_END_CONTEXT,   /* the context is full */
+    SL_END_CANCELLED, /* sl_ticket_cancel, or sl_session_cancel */
+    SL_END_FAILED     /* with an error, which concerns this request, or a whole pass that failed */
+} sl_ticket_end;
+
+typedef struct {
+    size_t struct_size;
+    sl_session *session; /* borrowed until the request has ended; other calls may not use it */
+    const sl_token *prompt; /* copied.  The session is extended by it. */
+    size_t prompt_count;
+    size_t most_tokens;          /* to generate; 0: until the context is full */
+    const sl_sampling *sampling; /* copied; NULL: greedy */
+    const sl_token *stops;       /* copied.  A token that ends generation; it is generated too. */
+    size_t stop_count;
+    /* Both may be NULL; called by sl_scheduler_step, in which they may submit, cancel and release.
+     * token returns nonzero to end generation. */
+    int (*token)(void *ctx, sl_ticket *ticket, sl_token token);
+    void (*end)(void *ctx, sl_ticket *ticket, sl_ticket_end end);
+    void *ctx;
+} sl_request;
+
+/* May be called from any thread.  Fails if the queue is full.  Afterwards the session has the prompt
+ * and all generated tokens, of which the last may not be computed yet. */
+SL_API SL_CHECKED sl_status sl_scheduler_submit(sl_scheduler *scheduler, const sl_request *request,
+                                                sl_ticket **out, sl_error *err);
+/* One step; out_left (may be NULL): requests that are live or wait.  With none it does nothing.  If
+ * the pass fails, the requests that took part have ended with its error, which is returned too. */
+SL_API SL_CHECKED sl_status sl_scheduler_step(sl_scheduler *scheduler, uint32_t *out_left,
+                                              sl_error *err);
+
+/* These may be called from any thread while the ticket is not released. */
+typedef struct {
+    size_t struct_size; /* set by the caller */
+    sl_ticket_phase phase;
+    sl_ticket_end end;
+    uint32_t place; /* in the queue; 0: the next */
+    size_t tokens;  /* generated so far */
+} sl_ticket_state;
+SL_API SL_CHECKED sl_status sl_ticket_look(const sl_ticket *ticket, sl_ticket_state *out,
+                                           sl_error *err);
+/* Copies generated tokens from the `first` on; returns how many. */
+SL_API size_t sl_ticket_tokens(const sl_ticket *ticket, size_t first, sl_token *tokens,
+                               size_t capacity);
+/* The error of a request that failed, else SL_OK. */
+SL_API SL_CHECKED sl_status sl_ticket_status(const sl_ticket *ticket, sl_error *err);
+/* Ends the request before the next step. */
+SL_API void sl_ticket_cancel(sl_ticket *ticket);
+/* A request that has not ended is cancelled, without another callback; its session is free when no
+ * step is running.  NULL is allowed. */
+SL_API void sl_ticket_release(sl_ticket *ticket);
+
+typedef struct {
+    size_t struct_size; /* set by the caller */
+    uint64_t steps, decoded_tokens, prefilled_tokens;
+    double seconds;              /* of all steps */
+    double longest_step_seconds; /* of those in which a sequence decoded */
+    uint64_t steps_over;         /* those that took longer than step_seconds */
+    uint64_t steps_held; /* in which a request waited because experts would be read again */
+    uint32_t live, queued, prefill_rows; /* now; rows of prompts in the next step beside others */
+} sl_scheduler_stats;
+SL_API SL_CHECKED sl_status sl_scheduler_describe(sl_scheduler *scheduler, sl_scheduler_stats *out,
+                                                  sl_error *err);
+
 #ifdef __cplusplus
 }
 #endif
