@@ -23,8 +23,7 @@ sl_status sl_batch_add(sl_batch *batch, sl_session *session, const sl_token *tok
                        uint32_t most_rows, uint32_t *out_rows, sl_error *err) {
     SL_NEED(batch && session && (tokens || !count));
     (void)pthread_mutex_lock(&batch->model->lock);
-    const sl_status status =
-        sl_batch_take(batch, session, tokens, count, most_rows, out_rows, err);
+    const sl_status status = sl_batch_take(batch, session, tokens, count, most_rows, out_rows, err);
     (void)pthread_mutex_unlock(&batch->model->lock);
     return status;
 }

@@ -100,8 +100,7 @@ static sl_status find_step(const sl_program *program, uint32_t index, const sl_s
     if (step->op != probe->op || step->operand_count != probe->operand_count ||
         step->level != probe->level || step->body_count || probe->body_count)
         return differ(program, step, "kind", err);
-    if (!has_same_attrs(step, probe))
-        return differ(program, step, "attributes", err);
+    if (!has_same_attrs(step, probe)) return differ(program, step, "attributes", err);
     for (uint32_t i = 0; i < step->operand_count; i++)
         SL_TRY(find_operand(program, step, (sl_sized_dim){.step = index, .operand = i},
                             &probe->operands[i], out, err));
@@ -117,13 +116,13 @@ static sl_status find_all(const sl_program *program, const sl_program *probe, sl
 }
 
 sl_status sl_sizing_find(const sl_program *program, const sl_program *probe, sl_arena *arena,
-                          sl_sizing *out, sl_error *err) {
+                         sl_sizing *out, sl_error *err) {
     out->items = NULL;
     if (program->step_count != probe->step_count || program->buffer_count != probe->buffer_count)
         return sl_fail(err, SL_UNSUPPORTED,
                        "program '%s': %u steps of %u buffers, and %u of %u for other sizes",
-                       program->name, program->step_count, program->buffer_count,
-                       probe->step_count, probe->buffer_count);
+                       program->name, program->step_count, program->buffer_count, probe->step_count,
+                       probe->buffer_count);
     SL_TRY(find_all(program, probe, out, err));
     out->items = SL_ARENA_NEW_ARRAY(arena, sl_sized_dim, (size_t)out->count + 1);
     if (!out->items) return sl_no_memory(err, "the sizing of a program", out->count);

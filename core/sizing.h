@@ -3,7 +3,8 @@
  *
  * They are found by comparing two programs of one graph with different sizes: what differs between
  * them may only be dims, each in proportion to one of the sizes.  The smaller views begin where the
- * largest begin, so accesses of a smaller run are a part of those that were declared and planned. */
+ * largest begin, so accesses of a smaller run are a part of those that were declared and planned.
+ */
 #ifndef SL_CORE_SIZING_H
 #define SL_CORE_SIZING_H
 #include "core/program.h"
@@ -26,5 +27,5 @@ typedef struct {
  * with the first size one smaller and the second two larger.  Fails if they differ in anything but
  * such dims.  The items are in the arena. */
 SL_CHECKED sl_status sl_sizing_find(const sl_program *program, const sl_program *probe,
-                                     sl_arena *arena, sl_sizing *out, sl_error *err);
+                                    sl_arena *arena, sl_sizing *out, sl_error *err);
 #endif

@@ -1,9 +1,9 @@
 /* bench_batch.c - `sluice bench --batch`: decode of several sequences at once.
  *
- * Sequences have different arbitrary tokens, so that they share experts by chance only.  The numbers
- * of sequences are measured in turn, so that what disturbs one disturbs all.  The limit is the time
- * in which the machine reads what a pass needs: resident weights, the experts that it used, and the
- * state of every sequence. */
+ * Sequences have different arbitrary tokens, so that they share experts by chance only.  The
+ * numbers of sequences are measured in turn, so that what disturbs one disturbs all.  The limit is
+ * the time in which the machine reads what a pass needs: resident weights, the experts that it
+ * used, and the state of every sequence. */
 #include "apps/cli/bench.h"
 #include "sluice/batch.h"
 #include <stdlib.h>
@@ -93,10 +93,8 @@ static int by_value(const void *a, const void *b) {
 /* Keeps the larger limits: they can only be underestimated. */
 static sl_status measure_floors(batch_run *run, sl_error *err) {
     sl_floors found = {.struct_size = sizeof found};
-    const sl_status status =
-        sl_measure_floors(cli_model_info(run->model).threads, &found, err);
-    if (status == SL_OK &&
-        found.read_bytes_per_second[1] > run->floors.read_bytes_per_second[1])
+    const sl_status status = sl_measure_floors(cli_model_info(run->model).threads, &found, err);
+    if (status == SL_OK && found.read_bytes_per_second[1] > run->floors.read_bytes_per_second[1])
         run->floors = found;
     return status;
 }
@@ -104,8 +102,7 @@ static sl_status measure_floors(batch_run *run, sl_error *err) {
 static sl_status measure_all(batch_run *run, sl_error *err) {
     cli_progress_stage("warming up");
     sl_status status = measure_floors(run, err);
-    for (uint32_t i = 0; i < run->most && status == SL_OK; i++)
-        status = make_sequence(run, i, err);
+    for (uint32_t i = 0; i < run->most && status == SL_OK; i++) status = make_sequence(run, i, err);
     for (uint32_t i = 0; i < run->count && status == SL_OK; i++) {
         const count_run cold = run->counts[i];
         status = measure_count(run, &run->counts[i], 0, err);
@@ -187,13 +184,13 @@ static int print_json(const batch_run *run) {
                                   r.limit, "experts_per_pass", r.experts, "reads_per_token",
                                   r.reads, "bytes_read_per_token", r.bytes));
     }
-    return cli_print_json(json_pack(
-        "{s:o, s:s, s:i, s:I, s:I, s:i, s:f, s:f, s:o}", "model",
-        cli_json_text(run->path, strlen(run->path)), "device", info.device, "threads",
-        (int)info.threads, "slot_count", (json_int_t)info.slot_count, "expert_count",
-        (json_int_t)info.expert_count, "repeats", (int)run->repeats, "read_bytes_per_second",
-        run->floors.read_bytes_per_second[1], "core_share", run->floors.core_share, "batch",
-        counts));
+    return cli_print_json(json_pack("{s:o, s:s, s:i, s:I, s:I, s:i, s:f, s:f, s:o}", "model",
+                                    cli_json_text(run->path, strlen(run->path)), "device",
+                                    info.device, "threads", (int)info.threads, "slot_count",
+                                    (json_int_t)info.slot_count, "expert_count",
+                                    (json_int_t)info.expert_count, "repeats", (int)run->repeats,
+                                    "read_bytes_per_second", run->floors.read_bytes_per_second[1],
+                                    "core_share", run->floors.core_share, "batch", counts));
 }
 
 /* ---- the whole ---- */

@@ -20,8 +20,7 @@ static sl_status allocate(sl_batch *batch, sl_error *err) {
 }
 
 sl_status sl_batch_make(sl_model *model, uint32_t most_rows, sl_batch **out, sl_error *err) {
-    const uint32_t usual =
-        model->chunk_tokens > model->slots ? model->chunk_tokens : model->slots;
+    const uint32_t usual = model->chunk_tokens > model->slots ? model->chunk_tokens : model->slots;
     if (most_rows > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a batch of %u rows, wanted at most %d", most_rows,
                        SL_MAX_FORWARD_ROWS);
@@ -200,9 +199,8 @@ static void finish_entry(sl_batch_entry *entry, const float *logits, double seco
         memcpy(session->logits, logits, session->model->config.vocab * sizeof *logits);
         session->found = session->logits;
     }
-    const bool due =
-        session->computed - sl_checkpoints_last(checkpoints) >= SL_CHECKPOINT_TOKENS ||
-        (entry->completes && entry->rows > 1);
+    const bool due = session->computed - sl_checkpoints_last(checkpoints) >= SL_CHECKPOINT_TOKENS ||
+                     (entry->completes && entry->rows > 1);
     if (due && sl_checkpoints_save(checkpoints, session->computed, &entry->error) != SL_OK)
         sl_session_restore(session, session->computed);
 }

@@ -1,7 +1,7 @@
 /* batch_test.c - Batches on the bundled demo model: what concerns one session does not concern the
  * others, and failures leave a state that goes on with the same bits. */
-#include "sluice/batch.h"
 #include "base/memory.h"
+#include "sluice/batch.h"
 #include "tests/support/described.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -24,7 +24,7 @@ typedef struct {
     sl_program *program;
     sl_executable *executable;
     sl_evaluator *evaluator;
-    sl_arena arena;     /* of sizing */
+    sl_arena arena;   /* of sizing */
     sl_sizing sizing; /* of a sized pass */
 } compiled_forward;
 

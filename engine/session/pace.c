@@ -67,8 +67,8 @@ static bool is_known(const sl_pace *pace, uint32_t count) {
 static bool is_worse(const sl_pace *pace, uint32_t count) {
     if (!is_known(pace, count)) return false;
     for (uint32_t fewer = 1; fewer < count; fewer++)
-        if (is_known(pace, fewer) && pace->by_count[count].reads >
-                                         pace->by_count[fewer].reads * more_reads + few_reads)
+        if (is_known(pace, fewer) &&
+            pace->by_count[count].reads > pace->by_count[fewer].reads * more_reads + few_reads)
             return true;
     return false;
 }

@@ -15,12 +15,12 @@ typedef struct {
 } sl_pace_reads;
 
 typedef struct {
-    double target;           /* seconds of a step */
-    uint32_t unit, most;     /* rows of prompts: a multiple of unit, at most most */
-    bool streams;            /* not all experts fit */
-    double decode_seconds;   /* of steps without rows of prompts, a moving mean; 0: not known */
-    double row_seconds;      /* more for each row of a prompt; 0: not known */
-    uint32_t chunk;          /* rows of prompts in the next step while others decode */
+    double target;         /* seconds of a step */
+    uint32_t unit, most;   /* rows of prompts: a multiple of unit, at most most */
+    bool streams;          /* not all experts fit */
+    double decode_seconds; /* of steps without rows of prompts, a moving mean; 0: not known */
+    double row_seconds;    /* more for each row of a prompt; 0: not known */
+    uint32_t chunk;        /* rows of prompts in the next step while others decode */
     uint64_t steps;
     sl_pace_reads by_count[SL_MAX_SESSIONS + 2]; /* [sequences that decode] */
 } sl_pace;

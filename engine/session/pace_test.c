@@ -1,4 +1,5 @@
-/* pace_test.c - How a scheduler chooses rows of prompts and admits sequences, on simulated times. */
+/* pace_test.c - How a scheduler chooses rows of prompts and admits sequences, on simulated times.
+ */
 #include "engine/session/pace.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +30,8 @@ static void steps_stay_below_the_target(void **state) {
             const double seconds = seconds_of(0.02, row, 4, prefilled);
             assert_int_equal(prefilled % units[i % 2], 0);
             if (step > 10 && prefilled > UNIT) assert_true(seconds <= 0.26);
-            sl_pace_note(pace, &(sl_pace_step){
-                                   .decoded = 4, .prefilled = prefilled, .seconds = seconds});
+            sl_pace_note(pace,
+                         &(sl_pace_step){.decoded = 4, .prefilled = prefilled, .seconds = seconds});
         }
         /* And not far below it, where there is a choice. */
         const uint32_t last = sl_pace_rows(pace, true);

@@ -97,7 +97,8 @@ static sl_status check_request(const sl_scheduler *s, const sl_request *request,
     if (request->session->model != s->model)
         return sl_fail(err, SL_INVALID, "the session is of another model than the scheduler");
     if (request->prompt_count > context || request->stop_count > context)
-        return sl_fail(err, SL_INVALID, "a request with %zu tokens and %zu stops, wanted at most %zu",
+        return sl_fail(err, SL_INVALID,
+                       "a request with %zu tokens and %zu stops, wanted at most %zu",
                        request->prompt_count, request->stop_count, context);
     return SL_OK;
 }

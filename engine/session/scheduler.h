@@ -33,7 +33,7 @@ struct sl_scheduler {
     sl_allocator allocator;
     pthread_mutex_t lock;
     sl_batch *batch;
-    sl_ticket **live; /* [most_live] */
+    sl_ticket **live;  /* [most_live] */
     sl_ticket **ended; /* [most_live + queue_length]: in this step, to be reported */
     uint32_t live_count, most_live, ended_count;
     sl_ticket *first, **last; /* the queue */

@@ -148,8 +148,7 @@ static void run_requests(sl_model_options options, sl_scheduler_options scheduli
     must(sl_scheduler_describe(scheduler, &stats, &err));
     print_message("  %llu steps, %llu tokens decoded, %llu of prompts, %llu steps held\n",
                   (unsigned long long)stats.steps, (unsigned long long)stats.decoded_tokens,
-                  (unsigned long long)stats.prefilled_tokens,
-                  (unsigned long long)stats.steps_held);
+                  (unsigned long long)stats.prefilled_tokens, (unsigned long long)stats.steps_held);
     assert_int_equal(stats.live + stats.queued, 0);
     sl_scheduler_destroy(scheduler);
     sl_model_close(model);

@@ -39,7 +39,8 @@ SL_API void sl_batch_destroy(sl_batch *batch); /* before the model; NULL is allo
  * no place wait: add the session again, without tokens, after the pass.  out_rows may be NULL.
  * Fails, with no effect on the batch or the session, if the session is in the batch already, the
  * tokens are no tokens or do not fit the context, or there is no room for a row (in models with
- * recurrent layers for 64, unless fewer are left).  A session that is destroyed leaves the batch. */
+ * recurrent layers for 64, unless fewer are left).  A session that is destroyed leaves the batch.
+ */
 SL_API SL_CHECKED sl_status sl_batch_add(sl_batch *batch, sl_session *session,
                                          const sl_token *tokens, size_t count, uint32_t most_rows,
                                          uint32_t *out_rows, sl_error *err);
@@ -96,7 +97,12 @@ SL_API SL_CHECKED sl_status sl_scheduler_create(sl_model *model,
 /* Release its tickets first.  NULL is allowed. */
 SL_API void sl_scheduler_destroy(sl_scheduler *scheduler);
 
-typedef enum { SL_TICKET_QUEUED, SL_TICKET_PREFILL, SL_TICKET_DECODE, SL_TICKET_ENDED } sl_ticket_phase;
+typedef enum {
+    SL_TICKET_QUEUED,
+    SL_TICKET_PREFILL,
+    SL_TICKET_DECODE,
+    SL_TICKET_ENDED
+} sl_ticket_phase;
 typedef enum {
     SL_END_NONE,      /* it has not ended */
     SL_END_STOP,      /* a stop token, or the callback asked for it */
@@ -108,7 +114,7 @@ typedef enum {
 
 typedef struct {
     size_t struct_size;
-    sl_session *session; /* borrowed until the request has ended; other calls may not use it */
+    sl_session *session;    /* borrowed until the request has ended; other calls may not use it */
     const sl_token *prompt; /* copied.  The session is extended by it. */
     size_t prompt_count;
     size_t most_tokens;          /* to generate; 0: until the context is full */
@@ -122,8 +128,8 @@ typedef struct {
     void *ctx;
 } sl_request;
 
-/* May be called from any thread.  Fails if the queue is full.  Afterwards the session has the prompt
- * and all generated tokens, of which the last may not be computed yet. */
+/* May be called from any thread.  Fails if the queue is full.  Afterwards the session has the
+ * prompt and all generated tokens, of which the last may not be computed yet. */
 SL_API SL_CHECKED sl_status sl_scheduler_submit(sl_scheduler *scheduler, const sl_request *request,
                                                 sl_ticket **out, sl_error *err);
 /* One step; out_left (may be NULL): requests that are live or wait.  With none it does nothing.  If
@@ -158,7 +164,7 @@ typedef struct {
     double seconds;              /* of all steps */
     double longest_step_seconds; /* of those in which a sequence decoded */
     uint64_t steps_over;         /* those that took longer than step_seconds */
-    uint64_t steps_held; /* in which a request waited because experts would be read again */
+    uint64_t steps_held;         /* in which a request waited because experts would be read again */
     uint32_t live, queued, prefill_rows; /* now; rows of prompts in the next step beside others */
 } sl_scheduler_stats;
 SL_API SL_CHECKED sl_status sl_scheduler_describe(sl_scheduler *scheduler, sl_scheduler_stats *out,

@@ -143,8 +143,7 @@ static sl_status make_chunks(sl_cpu_executable *exe, sl_error *err) {
         const size_t capacity = (size_t)exe->chunk_count + exe->chunk_capacity / 2 + 1;
         exe->chunks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_chunk, capacity);
         exe->chunk_capacity = exe->chunks ? (uint32_t)capacity : 0;
-        if (!exe->chunks)
-            return sl_no_memory(err, "an executable", capacity * sizeof *exe->chunks);
+        if (!exe->chunks) return sl_no_memory(err, "an executable", capacity * sizeof *exe->chunks);
     }
     cut_phases(exe);
     return SL_OK;
@@ -194,8 +193,8 @@ static sl_status split_again(sl_cpu_executable *exe, uint32_t step, bool empty, 
     return SL_OK;
 }
 
-static sl_status resize_steps(sl_cpu_executable *exe, const sl_sizing *sizing,
-                              const int64_t *sizes, sl_error *err) {
+static sl_status resize_steps(sl_cpu_executable *exe, const sl_sizing *sizing, const int64_t *sizes,
+                              sl_error *err) {
     const sl_step *steps = exe->binding.program->steps;
     for (uint32_t i = 0; i < sizing->count;) {
         const uint32_t step = sizing->items[i].step;

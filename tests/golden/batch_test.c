@@ -1,5 +1,5 @@
-/* batch_test.c - The logits of a sequence are the same bits alone and in batches with random company:
- * sequences that join and leave, prompts in parts beside single tokens. */
+/* batch_test.c - The logits of a sequence are the same bits alone and in batches with random
+ * company: sequences that join and leave, prompts in parts beside single tokens. */
 #include "sluice/batch.h"
 #include "tests/support/described.h"
 #include "tests/support/shared.h"
@@ -28,7 +28,8 @@ enum {
 typedef struct {
     size_t prompt;
     sl_token tokens[PROMPT + DECODED];
-    float *logits; /* [DECODED][vocab]: after the prompt, and after each further token but the last */
+    float
+        *logits; /* [DECODED][vocab]: after the prompt, and after each further token but the last */
 } sequence;
 
 typedef struct {
@@ -110,8 +111,9 @@ static void add(fixture *f, sl_batch *batch, member *m) {
         tokens += m->s->prompt + m->step - 1;
         count = sl_session_length(m->session) < m->s->prompt + m->step;
     }
-    const sl_status status = sl_batch_add(batch, m->session, tokens, count,
-                                          most[draw(f, sizeof most / sizeof most[0])], NULL, &f->err);
+    const sl_status status =
+        sl_batch_add(batch, m->session, tokens, count, most[draw(f, sizeof most / sizeof most[0])],
+                     NULL, &f->err);
     m->added = status == SL_OK;
     m->begun |= m->added;
     if (status != SL_OK) assert_non_null(strstr(f->err.message, "no room for"));
