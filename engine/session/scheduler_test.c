@@ -1,6 +1,7 @@
 /* scheduler_test.c - Requests that generate together give what each gives alone, whenever they
  * join, leave, are cancelled or fail. */
 #include "sluice/batch.h"
+#include "base/memory.h"
 #include "tests/support/described.h"
 #include <pthread.h>
 #include <setjmp.h>
@@ -422,6 +423,71 @@ static void threads_submit_while_another_steps(void **state) {
     sl_model_close(model);
 }
 
+/* ---- memory that runs out ---- */
+
+typedef struct {
+    uint64_t count, fail_at; /* 0: never */
+    int64_t live;
+} failing;
+
+static void *failing_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes,
+                            size_t align) {
+    failing *f = ctx;
+    if (new_bytes && f->fail_at && ++f->count == f->fail_at) return NULL;
+    f->live += (int64_t)new_bytes - (int64_t)old_bytes;
+    return sl_resize(NULL, ptr, old_bytes, new_bytes, align);
+}
+
+/* A batch and a scheduler with a request, of which the nth allocation fails. */
+static sl_status make_all(sl_model *model, sl_session *session, sl_error *error) {
+    static const sl_token prompt[3] = {5, 6, 7};
+    const sl_request given = {.struct_size = sizeof given,
+                              .session = session,
+                              .prompt = prompt,
+                              .prompt_count = 3,
+                              .most_tokens = 2};
+    sl_batch *batch = NULL;
+    sl_scheduler *scheduler = NULL;
+    sl_ticket *ticket = NULL;
+    sl_status status = sl_batch_create(model, NULL, &batch, error);
+    if (status == SL_OK) status = sl_scheduler_create(model, NULL, &scheduler, error);
+    if (status == SL_OK) status = sl_scheduler_submit(scheduler, &given, &ticket, error);
+    if (status == SL_OK) status = sl_scheduler_step(scheduler, NULL, error);
+    sl_ticket_release(ticket);
+    sl_scheduler_destroy(scheduler);
+    sl_batch_destroy(batch);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    failing f = {0};
+    sl_model *model = open_model((sl_model_options){.allocator = {failing_resize, &f}});
+    sl_session *session = open_session(model);
+    must(make_all(model, session, &err)); /* what is kept is there now */
+    const int64_t live = f.live;
+    uint64_t failures = 0;
+    for (uint64_t at = 1;; at++) {
+        f.count = 0;
+        f.fail_at = at;
+        const sl_status status = make_all(model, session, &err);
+        const bool reached = f.count >= at;
+        f.fail_at = 0;
+        assert_true(f.live == live);
+        if (!reached) {
+            must(status);
+            break;
+        }
+        assert_int_equal(status, SL_NO_MEMORY);
+        failures++;
+    }
+    print_message("  %llu failures\n", (unsigned long long)failures);
+    assert_true(failures >= 6);
+    sl_session_destroy(session);
+    sl_model_close(model);
+    assert_true(f.live == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_as_if_alone),
@@ -430,6 +496,7 @@ int main(void) {
         cmocka_unit_test(tickets_are_released_at_any_time),
         cmocka_unit_test(callbacks_submit_and_release),
         cmocka_unit_test(threads_submit_while_another_steps),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

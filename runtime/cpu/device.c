@@ -183,7 +183,8 @@ static sl_status split_again(sl_cpu_executable *exe, uint32_t step, bool empty, 
     sl_cpu_task *task = &exe->tasks[step];
     if (task->prepared || task->bodies)
         return sl_fail(err, SL_UNSUPPORTED, "step '%s' cannot run with other sizes", task->label);
-    const sl_split split = empty ? (sl_split){.grain = 1} : task->kernel->split(task->args);
+    sl_split split = {.grain = 1};
+    if (!empty) split = task->kernel->split(task->args);
     if (split.scratch_bytes > exe->scratch_bytes)
         return sl_fail(err, SL_UNSUPPORTED,
                        "step '%s' needs %zu bytes of scratch, %zu with the largest sizes",
