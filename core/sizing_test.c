@@ -1,8 +1,8 @@
-/* sizing_test.c - A program that was compiled for the most rows gives, for every smaller number, the
- * bytes of one that was compiled for it; what depends on sizes in another way is refused. */
-#include "core/sizing.h"
+/* sizing_test.c - A program that was compiled for the most rows gives, for every smaller number,
+ * the bytes of one that was compiled for it; what depends on sizes in another way is refused. */
 #include "compiler/build.h"
 #include "compiler/compile.h"
+#include "core/sizing.h"
 #include "runtime/cpu/cpu.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,12 +31,13 @@ static sl_program *compile(const char *text) {
 /* Some of x's rows, normed and multiplied. */
 static sl_program *compile_rows(int rows, int wanted) {
     char text[1024];
-    (void)snprintf(text, sizeof text,
-                   "graph \"g\" { input %%x : f32[%d,%d] input %%i : i32[%d] weight %%gain : f32[%d] "
-                   "weight %%w : f32[%d,%d] %%n = rms_norm(%%x, %%gain) {eps=1e-6} "
-                   "%%s = silu(%%n) %%g = gather(%%s, %%i) %%y = linear(%%g, %%w) "
-                   "output \"y\" = %%y output \"s\" = %%s }",
-                   rows, COLS, wanted, COLS, OUTPUTS, COLS);
+    (void)snprintf(
+        text, sizeof text,
+        "graph \"g\" { input %%x : f32[%d,%d] input %%i : i32[%d] weight %%gain : f32[%d] "
+        "weight %%w : f32[%d,%d] %%n = rms_norm(%%x, %%gain) {eps=1e-6} "
+        "%%s = silu(%%n) %%g = gather(%%s, %%i) %%y = linear(%%g, %%w) "
+        "output \"y\" = %%y output \"s\" = %%s }",
+        rows, COLS, wanted, COLS, OUTPUTS, COLS);
     return compile(text);
 }
 

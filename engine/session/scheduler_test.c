@@ -1,7 +1,7 @@
 /* scheduler_test.c - Requests that generate together give what each gives alone, whenever they
  * join, leave, are cancelled or fail. */
-#include "sluice/batch.h"
 #include "base/memory.h"
+#include "sluice/batch.h"
 #include "tests/support/described.h"
 #include <pthread.h>
 #include <setjmp.h>

@@ -92,7 +92,7 @@ typedef struct {
     sequence *s; /* NULL: nobody */
     sl_session *session;
     bool begun;
-    size_t step; /* logits compared */
+    size_t step;          /* logits compared */
     bool added, computed; /* to the batch, by itself */
 } member;
 
