@@ -1,9 +1,10 @@
 /* session.c - Sessions (sluice/sluice.h): checks what it is given and takes the model's lock. */
-#include "engine/session/session.h"
 #include "api/needs.h"
+#include "api/sampling.h"
 #include "base/clock.h"
 #include "base/structs.h"
 #include "engine/inspect/watch.h"
+#include "engine/session/batch.h"
 #include "engine/session/choose_by.h"
 #include "sluice/inspect.h"
 #include <string.h>
@@ -77,6 +78,7 @@ void sl_session_destroy(sl_session *session) {
     sl_error of_none;
     (void)pthread_mutex_lock(&session->model->lock);
     (void)sl_session_drain(session, &of_none);
+    sl_batch_leave(session);
     sl_watcher_destroy(sl_watcher_of(session));
     sl_checkpoints_deinit(&session->checkpoints);
     session->model->slot_taken[session->slot] = false;
@@ -313,4 +315,8 @@ sl_status sl_session_stats(const sl_session *session, sl_stats *out, sl_error *e
     (void)pthread_mutex_unlock(&session->model->lock);
     SL_STRUCT_GIVE(sl_stats, out, &stats);
     return SL_OK;
+}
+
+sl_status sl_sampling_take(const sl_sampling *given, sl_sampling *out, sl_error *err) {
+    return take_sampling(given, out, err);
 }

@@ -2,6 +2,7 @@
  * was compiled with another version of the headers.  tools/check_headers.py sees that none is
  * missing. */
 #include "api/values.h"
+#include "sluice/batch.h"
 #include "sluice/executor.h"
 #include "sluice/experts.h"
 #include "sluice/inspect.h"
@@ -24,6 +25,10 @@ static struct {
     sl_custom_ops *customs;
     sl_experts *experts;
     sl_sampler *sampler;
+    sl_batch *batch;
+    sl_scheduler *scheduler;
+    sl_session *idle;
+    sl_ticket *ticket;
 } at;
 
 /* ---- structs that are filled in ---- */
@@ -53,6 +58,9 @@ CALL(floors, sl_measure_floors(1, out, err))
 CALL(timing, sl_compiled_timing_of(at.compiled, out, err))
 CALL(expert_shape, sl_experts_shape(at.experts, out, err))
 CALL(expert_counts, sl_experts_counts(at.experts, out, err))
+CALL(batch_stats, sl_batch_describe(at.batch, out, err))
+CALL(scheduler_stats, sl_scheduler_describe(at.scheduler, out, err))
+CALL(ticket_state, sl_ticket_look(at.ticket, out, err))
 CALL(compare_report, sl_compare(at.other, at.model, NULL, out, err))
 
 static sl_status message_event(void *out, sl_error *err) {
@@ -91,6 +99,9 @@ static const struct {
     {"sl_compiled_timing", sizeof(sl_compiled_timing), timing, false},
     {"sl_expert_shape", sizeof(sl_expert_shape), expert_shape, false},
     {"sl_expert_counts", sizeof(sl_expert_counts), expert_counts, false},
+    {"sl_batch_stats", sizeof(sl_batch_stats), batch_stats, false},
+    {"sl_scheduler_stats", sizeof(sl_scheduler_stats), scheduler_stats, false},
+    {"sl_ticket_state", sizeof(sl_ticket_state), ticket_state, false},
     {"sl_compare_report", sizeof(sl_compare_report), compare_report, true},
     {"sl_message_event", sizeof(sl_message_event), message_event, false},
 };
@@ -292,6 +303,26 @@ static sl_status parse_message(const void *given, sl_error *err) {
     return status;
 }
 
+static sl_status create_batch(const void *given, sl_error *err) {
+    sl_batch *batch = NULL;
+    const sl_status status = sl_batch_create(at.model, given, &batch, err);
+    sl_batch_destroy(batch);
+    return status;
+}
+
+static sl_status create_scheduler(const void *given, sl_error *err) {
+    sl_scheduler *scheduler = NULL;
+    const sl_status status = sl_scheduler_create(at.model, given, &scheduler, err);
+    sl_scheduler_destroy(scheduler);
+    return status;
+}
+
+static sl_status submit(const void *given, sl_error *err) {
+    static const sl_request none = {.struct_size = sizeof none};
+    sl_ticket *ticket = NULL;
+    return sl_scheduler_submit(at.scheduler, given ? given : &none, &ticket, err);
+}
+
 static sl_status node(const void *given, sl_error *err) {
     static const sl_node_spec empty = {.struct_size = sizeof empty};
     sl_graph *graph = NULL;
@@ -362,6 +393,9 @@ static const struct {
     {"sl_layer_options", sizeof(sl_layer_options), extend_layers},
     {"sl_compare_options", sizeof(sl_compare_options), compare},
     {"sl_message_parser_options", sizeof(sl_message_parser_options), parse_message},
+    {"sl_batch_options", sizeof(sl_batch_options), create_batch},
+    {"sl_scheduler_options", sizeof(sl_scheduler_options), create_scheduler},
+    {"sl_request", sizeof(sl_request), submit},
     {"sl_node_spec", sizeof(sl_node_spec), node},
     {"sl_custom_op", sizeof(sl_custom_op), custom},
     {"sl_weight_source", sizeof(sl_weight_source), weight_source},
@@ -420,12 +454,21 @@ static int set_up(void **state) {
     must(sl_custom_ops_create(&at.customs, &err), &err);
     must(sl_experts_open("models/fable", 0, &at.experts, &err), &err);
     must(sl_sampler_create(at.model, NULL, &at.sampler, &err), &err);
+    must(sl_batch_create(at.model, NULL, &at.batch, &err), &err);
+    must(sl_scheduler_create(at.model, NULL, &at.scheduler, &err), &err);
+    must(sl_session_create(at.model, NULL, &at.idle, &err), &err);
+    const sl_request request = {.struct_size = sizeof request, .session = at.idle};
+    must(sl_scheduler_submit(at.scheduler, &request, &at.ticket, &err), &err);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
     sl_sampler_destroy(at.sampler);
+    sl_ticket_release(at.ticket);
+    sl_scheduler_destroy(at.scheduler);
+    sl_batch_destroy(at.batch);
+    sl_session_destroy(at.idle);
     sl_experts_destroy(at.experts);
     sl_custom_ops_destroy(at.customs);
     sl_legality_destroy(at.legality);

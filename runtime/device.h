@@ -1,7 +1,7 @@
 /* device.h - The interface of a device (backend): loads a program, binds memory, runs it. */
 #ifndef SL_RUNTIME_DEVICE_H
 #define SL_RUNTIME_DEVICE_H
-#include "core/program.h"
+#include "core/sizing.h"
 #include "runtime/trace.h"
 #include <assert.h>
 
@@ -103,6 +103,12 @@ typedef struct {
     sl_status (*load)(sl_device *device, const sl_program *program, sl_executable **out,
                       sl_error *err);
     void (*unload)(sl_executable *executable);
+    /* Optional: runs from now on have these sizes, each from 0 to its most; a step whose operand is
+     * empty does nothing.  The sizing is that of the executable's program; results of one size
+     * are those of a program that was compiled for it.  After a failure nothing may run before the
+     * sizes were set again. */
+    sl_status (*resize)(sl_executable *executable, const sl_sizing *sizing, const int64_t *sizes,
+                        sl_error *err);
     /* INPUT, WEIGHT and STATE buffers: at least buffer.bytes, borrowed.  States are in device
      * memory (allocate), the others in host memory: inputs are read in each run, weights may be
      * copied once, when they are first bound.  OUTPUT buffers, unless outputs have memory of their

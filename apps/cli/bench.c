@@ -408,6 +408,7 @@ static int check_and_measure(const cli_options *options, bench_run *run) {
 }
 
 int cli_run_bench(const cli_options *options) {
+    if (options->batch) return bench_run_batch(options);
     bench_run *run = calloc(1, sizeof *run);
     if (!run) return cli_fail_text("no memory for measurements");
     const int result = check_and_measure(options, run);

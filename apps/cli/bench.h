@@ -64,6 +64,9 @@ double bench_share_of(const bench_phase *p, double allowed); /* best speed, 0 to
 /* Microseconds of all threads, per token. */
 double bench_row_cost(const sl_session_phase *phase, const sl_inspect_row *row);
 
+/* bench_batch.c: several sequences at once. */
+int bench_run_batch(const cli_options *options);
+
 /* bench_report.c, bench_json.c, bench_table.c */
 int bench_print(const bench_run *run);
 int bench_print_json(const bench_run *run);

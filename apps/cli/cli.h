@@ -47,6 +47,7 @@ typedef struct {
 #include "apps/cli/options.def"
     const char *arguments[3]; /* what is left after the options */
     int argument_count;
+    uint32_t sessions; /* of the model that is opened; 0: one */
 } cli_options;
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };

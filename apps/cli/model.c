@@ -65,6 +65,7 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .struct_size = sizeof given,
         .device = options->device,
         .threads = options->threads,
+        .max_sessions = options->sessions,
         .isa = options->isa,
         .reader = options->reader,
         .context_tokens = options->context_given ? options->context : context,

@@ -51,11 +51,16 @@ typedef enum {
 } sl_state_kind;
 #define SL_FORWARD_CHOSEN "chosen"
 
+/* Recurrent layers compute the rows of a sequence in chunks of so many, from its first row in the
+ * pass; where chunks end decides the last bits. */
+enum { SL_DELTA_CHUNK = 64 };
+
 typedef struct {
     const sl_model_config *config;
     sl_weights *weights; /* found and checked as the graph asks for them */
     const sl_expert_table *experts;
     uint32_t rows, wanted; /* wanted: 0 to rows */
+    bool gathers;          /* the wanted rows are an input even if they are all rows */
     bool chooses;
     bool reveals; /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
     uint32_t slots, capacity; /* sequences, and tokens of context each */

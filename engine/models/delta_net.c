@@ -2,7 +2,6 @@
 #include "engine/models/blocks.h"
 #include <math.h>
 
-enum { DELTA_CHUNK = 64 };
 static const float L2_EPS = 1e-6f;
 
 /* Queries are scaled by 1/sqrt(key dim) along with their normalisation. */
@@ -79,7 +78,7 @@ sl_mixer_out_value sl_block_delta_net(sl_builder *b, sl_attn_input_value x) {
     const sl_delta_a_value decay = sl_wire_delta_a(g, x, w.a);
     const sl_delta_b_value beta = sl_wire_delta_b(g, x, w.b);
     const sl_delta_gates gates = sl_wire_delta_gates(g, decay, beta, a_log, dt_bias);
-    const sl_delta_chunk_attrs attrs = {.chunk = b->shape->rows == 1 ? 1 : DELTA_CHUNK,
+    const sl_delta_chunk_attrs attrs = {.chunk = b->shape->rows == 1 ? 1 : SL_DELTA_CHUNK,
                                         .tiled = c->delta_tiled};
     const sl_delta_qkv_parts parts = sl_wire_split_delta(g, mixed, split_of(c));
     const sl_delta_out_value out = sl_wire_delta(g, parts, gates, memory, b->rows, attrs);

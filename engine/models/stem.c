@@ -44,7 +44,7 @@ void sl_block_head(sl_builder *b, sl_hidden_value hidden) {
     const sl_final_norm_gain_value gain = sl_param_final_norm_gain(b);
     const sl_head_weight_value weight = sl_param_head_weight(b);
     if (s->wanted == 0) return;
-    if (s->wanted < s->rows)
+    if (s->wanted < s->rows || s->gathers)
         hidden = sl_wire_wanted(
             g, hidden, sl_input_wanted_rows(b, sl_type_make(SL_DTYPE_i32, 1, (int64_t)s->wanted)));
     const sl_final_hidden_value normed = sl_wire_final_norm(g, hidden, gain, sl_builder_norm(b));

@@ -11,7 +11,11 @@
 typedef struct {
     uint32_t rows, wanted;
     bool chooses, reveals;
+    bool sized; /* for up to so many rows and wanted ones */
 } pass_shape;
+
+/* A sized pass of few rows divides attention by positions, as other passes of few rows do. */
+enum { FEW_ROWS = 8, LEAST_SIZED = 3 };
 
 typedef struct {
     pass_shape shape;
@@ -20,6 +24,8 @@ typedef struct {
     sl_program *program;
     sl_executable *executable;
     sl_evaluator *evaluator;
+    sl_arena arena;   /* of sizing */
+    sl_sizing sizing; /* of a sized pass */
 } compiled_forward;
 
 typedef struct {
@@ -74,6 +80,7 @@ static void discard(sl_forward *forward, compiled_forward *pass) {
     sl_evaluator_destroy(pass->evaluator);
     sl_program_destroy(pass->program);
     sl_graph_destroy(pass->graph);
+    sl_arena_deinit(&pass->arena);
     *pass = (compiled_forward){0};
 }
 
@@ -221,37 +228,64 @@ static sl_status bind_pass(sl_forward *forward, compiled_forward *pass, sl_error
                                    : bind_evaluator(forward, pass, err);
 }
 
-static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+static sl_status build_graph(sl_forward *forward, const pass_shape *pass, sl_graph **out,
+                             sl_error *err) {
     sl_forward_shape shape = forward->options.shape;
-    shape.rows = pass->shape.rows;
-    shape.wanted = pass->shape.wanted;
-    shape.chooses = pass->shape.chooses;
-    shape.reveals = pass->shape.reveals;
-    SL_TRY(sl_graph_create("step", forward->options.allocator, &pass->graph, err));
+    shape.rows = pass->rows;
+    shape.wanted = pass->wanted;
+    shape.gathers = pass->sized;
+    shape.chooses = pass->chooses;
+    shape.reveals = pass->reveals;
+    SL_TRY(sl_graph_create("step", forward->options.allocator, out, err));
     const double begin = sl_clock_seconds();
-    SL_TRY(sl_architecture_build(forward->options.architecture, &shape, pass->graph, err));
+    SL_TRY(sl_architecture_build(forward->options.architecture, &shape, *out, err));
     forward->stats.build_seconds += sl_clock_seconds() - begin;
+    return SL_OK;
+}
+
+/* Compares the pass with one of other sizes, which is compiled for this. */
+static sl_status find_sizing(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+    const pass_shape *shape = &pass->shape;
+    compiled_forward probe = {
+        .shape = {.rows = shape->rows - 1, .wanted = shape->wanted + 2, .sized = true}};
+    const sl_compiler_options options = options_of(forward, &probe);
+    const sl_allocator *allocator = forward->options.allocator;
+    sl_arena_init(&pass->arena, allocator);
+    pass->sizing = (sl_sizing){.most = {shape->rows, shape->wanted}};
+    sl_status status = build_graph(forward, &probe.shape, &probe.graph, err);
+    if (status == SL_OK)
+        status = sl_compile_graph(probe.graph, &options, allocator, &probe.program, err);
+    if (status == SL_OK)
+        status = sl_sizing_find(pass->program, probe.program, &pass->arena, &pass->sizing, err);
+    discard(forward, &probe);
+    return status;
+}
+
+static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl_error *err) {
+    SL_TRY(build_graph(forward, &pass->shape, &pass->graph, err));
     if (!forward->states) SL_TRY(make_states(forward, pass->graph, err));
     if (forward->options.device) SL_TRY(load_program(forward, pass, err));
+    if (pass->shape.sized) SL_TRY(find_sizing(forward, pass, err));
     return forward->bound ? bind_pass(forward, pass, err) : SL_OK;
 }
 
 /* The step for a shape: kept, or compiled in place of the least recently used. */
 static bool is_same(const pass_shape *a, const pass_shape *b) {
     return a->rows == b->rows && a->wanted == b->wanted && a->chooses == b->chooses &&
-           a->reveals == b->reveals;
+           a->reveals == b->reveals && a->sized == b->sized;
 }
 
 static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_forward **out,
                               sl_error *err) {
-    compiled_forward *oldest = &forward->kept[0];
+    compiled_forward *oldest = NULL;
     for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) {
         compiled_forward *pass = &forward->kept[i];
         if (pass->graph && is_same(&pass->shape, &shape)) {
             *out = pass;
             return SL_OK;
         }
-        if (pass->last_use < oldest->last_use) oldest = pass;
+        if (pass->shape.sized) continue; /* these stay */
+        if (!oldest || pass->last_use < oldest->last_use) oldest = pass;
     }
     discard(forward, oldest);
     if (forward->started == oldest) forward->started = NULL;
@@ -270,6 +304,45 @@ static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_fo
     return SL_OK;
 }
 
+/* The two sized passes: few rows, and the most. */
+static pass_shape sized_shape(const sl_forward *forward, bool few) {
+    const uint32_t most = forward->options.chunk_rows, wanted = forward->options.most_wanted;
+    const uint32_t rows = few && most > FEW_ROWS ? FEW_ROWS : most;
+    return (pass_shape){.rows = rows, .wanted = wanted < rows ? wanted : rows, .sized = true};
+}
+
+bool sl_forward_is_sized(const sl_forward *forward) {
+    return forward->options.device && forward->options.device->ops->resize &&
+           forward->options.most_wanted > 0 && forward->options.chunk_rows >= LEAST_SIZED;
+}
+
+/* Where sizes decide more than dims, each size has its program. */
+static sl_status compile_sized(sl_forward *forward, sl_error *err) {
+    compiled_forward *pass;
+    if (!sl_forward_is_sized(forward)) return SL_OK;
+    sl_status status = find_forward(forward, sized_shape(forward, true), &pass, err);
+    if (status == SL_OK) status = find_forward(forward, sized_shape(forward, false), &pass, err);
+    if (status != SL_UNSUPPORTED) return status;
+    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+        if (forward->kept[i].shape.sized) discard(forward, &forward->kept[i]);
+    forward->options.most_wanted = 0;
+    return SL_OK;
+}
+
+/* The shape of the pass that computes these rows. */
+static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *rows) {
+    const pass_shape exact = {
+        .rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals};
+    if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch ||
+        !sl_forward_is_sized(forward))
+        return exact;
+    for (int few = 1; few >= 0; few--) {
+        const pass_shape sized = sized_shape(forward, few);
+        if (rows->count <= sized.rows && rows->wanted <= sized.wanted) return sized;
+    }
+    return exact;
+}
+
 /* The last chunk of a prompt wants the logits of its last row. */
 static sl_status compile_usual(sl_forward *forward, sl_error *err) {
     compiled_forward *pass;
@@ -277,6 +350,7 @@ static sl_status compile_usual(sl_forward *forward, sl_error *err) {
     if (forward->options.chunk_rows > 1 && forward->options.device)
         SL_TRY(find_forward(forward, (pass_shape){.rows = forward->options.chunk_rows, .wanted = 1},
                             &pass, err));
+    SL_TRY(compile_sized(forward, err));
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
 }
 
@@ -352,6 +426,8 @@ sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, 
                (size_t)rows->count * SL_CHOOSE_COLUMNS * sizeof *rows->sampling);
     if (rows->wanted_rows)
         memcpy(forward->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
+    else /* used by sized passes */
+        for (uint32_t i = 0; i < rows->wanted; i++) forward->wanted[i] = (int32_t)i;
     return SL_OK;
 }
 
@@ -378,10 +454,10 @@ sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_fo
     compiled_forward *pass;
     const double compiled_before = forward->stats.compile_seconds;
     SL_TRY(sl_forward_set_rows(forward, rows, err));
-    SL_TRY(find_forward(
-        forward,
-        (pass_shape){.rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals}, &pass,
-        err));
+    SL_TRY(find_forward(forward, shape_of(forward, rows), &pass, err));
+    if (pass->shape.sized)
+        SL_TRY(forward->options.device->ops->resize(
+            pass->executable, &pass->sizing, (const int64_t[]){rows->count, rows->wanted}, err));
     pass->last_use = ++forward->clock;
     forward->ran = pass;
     *out = (sl_forward_result){0};

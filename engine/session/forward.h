@@ -2,7 +2,10 @@
  *
  * A forward pass processes some rows (tokens of any sequences).  A program is compiled when its
  * shape is first used and replayed afterwards; a few programs are kept, and the least recently used
- * one is evicted. */
+ * one is evicted.
+ *
+ * Where the model has several sequences and the device can resize programs, two programs that are
+ * compiled for the largest sizes serve all passes of several rows, and stay. */
 #ifndef SL_ENGINE_SESSION_FORWARD_H
 #define SL_ENGINE_SESSION_FORWARD_H
 #include "compiler/compile.h"
@@ -30,10 +33,11 @@ typedef struct {
 typedef struct {
     uint32_t count, wanted;
     const int32_t *tokens, *slots, *positions; /* [count] */
-    const int32_t *wanted_rows;                /* [wanted]; NULL when wanted is 0 or count */
+    const int32_t *wanted_rows; /* [wanted], ascending; NULL when wanted is 0 or count */
     const double *sampling; /* [count][SL_CHOOSE_COLUMNS] sampling parameters of sl_forward_start
                                (core/choose.h) */
     bool reveals;           /* sl_forward_run: the layers, for sl_forward_revealed */
+    bool exact; /* sl_forward_run: by a program of this size, although one of any size could */
     const sl_forward_watch *watch; /* of sl_forward_run on a device; NULL: none */
 } sl_forward_rows;
 
@@ -45,6 +49,7 @@ typedef struct {
     const sl_architecture *architecture;
     sl_forward_shape shape; /* rows and wanted are set per forward pass */
     uint32_t chunk_rows;    /* rows of the largest usual pass, compiled at once; 0 or 1: none */
+    uint32_t most_wanted;   /* wanted rows of passes of any size; 0: each size has its program */
     sl_device *device;      /* NULL: the reference evaluator */
     sl_expert_source *experts_source; /* set before the passes are bound */
     sl_compiler_options compile;      /* for devices */
@@ -66,6 +71,9 @@ typedef struct sl_forward sl_forward;
 SL_CHECKED sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
                                        sl_error *err);
 void sl_forward_destroy(sl_forward *forward);
+/* Whether passes of 2 to chunk_rows rows, with up to most_wanted of them wanted, need no program of
+ * their own. */
+bool sl_forward_is_sized(const sl_forward *forward);
 /* Allocates the states and binds everything; the weights have been read.  Nothing runs before. */
 SL_CHECKED sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err);
 SL_CHECKED sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows,

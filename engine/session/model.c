@@ -171,15 +171,17 @@ static sl_status set_context(sl_model *model, const sl_model_options *options, s
 /* Compiled programs, the memory that compiling takes at its peak, and room for as many further
  * programs of that size as are kept. */
 static uint64_t count_program_bytes(const sl_model *model) {
-    enum { COMPILED = 2 };
+    const uint64_t compiled = sl_forward_describe(model->forward).compiled;
     const uint64_t workspace = sl_device_stats_of(model->device).workspace_bytes;
     const uint64_t device = model->device_meter.bytes, programs = model->program_meter.bytes;
     const uint64_t all = programs + (device > workspace ? device - workspace : 0);
-    return all * (SL_KEPT_FORWARDS / COMPILED) + model->program_meter.peak_bytes - programs;
+    return all / (compiled ? compiled : 1) * SL_KEPT_FORWARDS + model->program_meter.peak_bytes -
+           programs;
 }
 
 static sl_status compile_forward(sl_model *model, const sl_model_options *options, sl_error *err) {
     const uint32_t context = model->context_tokens, chunk = model->chunk_tokens;
+    const uint32_t rows = chunk < context ? chunk : context;
     const sl_target *target = model->device_row->target;
     sl_forward_options given = {
         .architecture = sl_architecture_find(model->config.model_type),
@@ -188,7 +190,8 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
                   .experts = &model->experts,
                   .slots = model->slots,
                   .capacity = context},
-        .chunk_rows = chunk < context ? chunk : context,
+        .chunk_rows = rows,
+        .most_wanted = model->slots > 1 ? model->slots : 0,
         .device = model->device,
         .allocator = &model->program_meter.allocator,
     };

@@ -54,11 +54,15 @@ static sl_status drain(sl_model *model, sl_error *err) {
     return status;
 }
 
-sl_status sl_session_drain(sl_session *session, sl_error *err) {
+void sl_session_drain_any(sl_model *model) {
     sl_error of_other;
+    (void)drain(model, &of_other);
+}
+
+sl_status sl_session_drain(sl_session *session, sl_error *err) {
     sl_model *model = session->model;
     if (model->ahead == session) return drain(model, err);
-    (void)drain(model, &of_other);
+    sl_session_drain_any(model);
     return SL_OK;
 }
 
@@ -66,6 +70,12 @@ static void count_recomputed(sl_session *session, uint32_t rows) {
     if (session->computed >= session->known) return;
     const size_t again = session->known - session->computed;
     session->stats.recomputed_tokens += again < rows ? again : rows;
+}
+
+void sl_session_computed(sl_session *session, uint32_t rows) {
+    count_recomputed(session, rows);
+    session->computed += rows;
+    if (session->computed > session->known) session->known = session->computed;
 }
 
 /* Rows from here on are wanted apart from those before. */
@@ -127,9 +137,7 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
     }
     if (step.reveals) SL_TRY(give_layers(session, all, err));
     if (last) take_logits(session, result.logits + (size_t)(step.wanted - 1) * config->vocab);
-    count_recomputed(session, rows);
-    session->computed += rows;
-    if (session->computed > session->known) session->known = session->computed;
+    sl_session_computed(session, rows);
     return SL_OK;
 }
 

@@ -25,6 +25,7 @@ struct sl_session {
     float *logits; /* [vocab], after the last token */
     const float *found; /* where they are: there, or still in a step's result */
     bool has_logits;
+    struct sl_batch *batch;     /* that it was added to last; NULL: none */
     sl_candidate *candidates;   /* of sl_sample */
     int32_t *slots, *positions; /* [chunk] */
     sl_checkpoints checkpoints;
@@ -51,6 +52,10 @@ void sl_session_keep_logits(sl_model *model, const sl_session *next);
 /* Drains pending work before other work for a session; an error of another session is reported on
  * its next call.  The caller that destroys the session may ignore the status. */
 sl_status sl_session_drain(sl_session *session, sl_error *err);
+/* Drains pending work of any session, whose errors are reported on its next call. */
+void sl_session_drain_any(sl_model *model);
+/* The next `rows` tokens have been computed. */
+void sl_session_computed(sl_session *session, uint32_t rows);
 /* Adds tokens to the conversation without computing them. */
 SL_CHECKED sl_status sl_session_append(sl_session *session, const sl_token *tokens, size_t count,
                                        sl_error *err);

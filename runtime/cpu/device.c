@@ -127,16 +127,25 @@ static void cut_phase(sl_cpu_executable *exe, sl_cpu_phase *p) {
         qsort(exe->chunks + p->first_chunk, p->chunk_count, sizeof *exe->chunks, by_cost);
 }
 
+static void cut_phases(sl_cpu_executable *exe) {
+    exe->chunk_count = 0;
+    for (uint32_t i = 0; i < exe->phase_count; i++)
+        if (!exe->phases[i].serial) cut_phase(exe, &exe->phases[i]);
+}
+
+/* The array only grows, by half at least. */
 static sl_status make_chunks(sl_cpu_executable *exe, sl_error *err) {
-    for (int writing = 0; writing < 2; writing++) {
-        exe->chunk_count = 0;
-        for (uint32_t i = 0; i < exe->phase_count; i++)
-            if (!exe->phases[i].serial) cut_phase(exe, &exe->phases[i]);
-        if (writing) break;
-        exe->chunks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_chunk, (size_t)exe->chunk_count + 1);
-        if (!exe->chunks)
-            return sl_no_memory(err, "an executable", exe->chunk_count * sizeof *exe->chunks);
+    sl_cpu_chunk *const chunks = exe->chunks;
+    exe->chunks = NULL;
+    cut_phases(exe);
+    exe->chunks = chunks;
+    if (exe->chunk_count >= exe->chunk_capacity) {
+        const size_t capacity = (size_t)exe->chunk_count + exe->chunk_capacity / 2 + 1;
+        exe->chunks = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_chunk, capacity);
+        exe->chunk_capacity = exe->chunks ? (uint32_t)capacity : 0;
+        if (!exe->chunks) return sl_no_memory(err, "an executable", capacity * sizeof *exe->chunks);
     }
+    cut_phases(exe);
     return SL_OK;
 }
 
@@ -144,9 +153,11 @@ static sl_status make_chunks(sl_cpu_executable *exe, sl_error *err) {
  * without. */
 static sl_status make_phases(sl_cpu_executable *exe, sl_error *err) {
     const sl_program *program = exe->binding.program;
-    exe->phases = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_phase, program->step_count + 1);
+    if (!exe->phases)
+        exe->phases = SL_ARENA_NEW_ARRAY(&exe->arena, sl_cpu_phase, program->step_count + 1);
     if (!exe->phases)
         return sl_no_memory(err, "an executable", program->step_count * sizeof *exe->phases);
+    exe->phase_count = 0;
     for (uint32_t s = 0; s < program->step_count;) {
         const uint32_t level = program->steps[s].level;
         sl_cpu_phase p = {.first_task = s};
@@ -163,6 +174,60 @@ static sl_status make_phases(sl_cpu_executable *exe, sl_error *err) {
             exe->phases[exe->phase_count++] = p;
     }
     return make_chunks(exe, err);
+}
+
+/* ---- smaller sizes ---- */
+
+/* Divides a step again whose operands are those of other sizes now. */
+static sl_status split_again(sl_cpu_executable *exe, uint32_t step, bool empty, sl_error *err) {
+    sl_cpu_task *task = &exe->tasks[step];
+    if (task->prepared || task->bodies)
+        return sl_fail(err, SL_UNSUPPORTED, "step '%s' cannot run with other sizes", task->label);
+    sl_split split = {.grain = 1};
+    if (!empty) split = task->kernel->split(task->args);
+    if (split.scratch_bytes > exe->scratch_bytes)
+        return sl_fail(err, SL_UNSUPPORTED,
+                       "step '%s' needs %zu bytes of scratch, %zu with the largest sizes",
+                       task->label, split.scratch_bytes, exe->scratch_bytes);
+    task->items = split.items;
+    task->grain = split.grain;
+    return SL_OK;
+}
+
+static sl_status resize_steps(sl_cpu_executable *exe, const sl_sizing *sizing, const int64_t *sizes,
+                              sl_error *err) {
+    const sl_step *steps = exe->binding.program->steps;
+    for (uint32_t i = 0; i < sizing->count;) {
+        const uint32_t step = sizing->items[i].step;
+        bool empty = false;
+        for (; i < sizing->count && sizing->items[i].step == step; i++) {
+            const sl_sized_dim *e = &sizing->items[i];
+            sl_view *view = sl_argument(&steps[step], exe->tasks[step].args, e->operand);
+            view->type.shape.dims[e->dim] = e->each * sizes[e->size];
+            empty |= sizes[e->size] == 0;
+        }
+        SL_TRY(split_again(exe, step, empty, err));
+    }
+    return SL_OK;
+}
+
+static sl_status cpu_resize(sl_executable *base, const sl_sizing *sizing, const int64_t *sizes,
+                            sl_error *err) {
+    sl_cpu_executable *exe = sl_cpu_executable_of(base);
+    bool same = exe->resized;
+    for (int i = 0; i < SL_MOST_SIZES; i++) {
+        if (sizes[i] < 0 || sizes[i] > sizing->most[i])
+            return sl_fail(err, SL_INVALID, "size %d is %lld, the program was compiled for %lld", i,
+                           (long long)sizes[i], (long long)sizing->most[i]);
+        same &= exe->sizes[i] == sizes[i];
+    }
+    if (same) return SL_OK;
+    exe->resized = false; /* until it is whole */
+    SL_TRY(resize_steps(exe, sizing, sizes, err));
+    SL_TRY(make_phases(exe, err));
+    memcpy(exe->sizes, sizes, sizeof exe->sizes);
+    exe->resized = true;
+    return SL_OK;
 }
 
 sl_status sl_cpu_make_room(sl_cpu_executable *exe, sl_error *err) {
@@ -311,6 +376,7 @@ const sl_device_ops sl_cpu_ops = {
     .count = cpu_count,
     .load = cpu_load,
     .unload = cpu_unload,
+    .resize = cpu_resize,
     .bind = cpu_bind,
     .bind_experts = cpu_bind_experts,
     .run = cpu_run,

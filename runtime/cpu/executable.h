@@ -62,7 +62,9 @@ typedef struct {
     sl_cpu_task *tasks; /* one per step, in order */
     sl_cpu_phase *phases;
     sl_cpu_chunk *chunks;
-    uint32_t phase_count, chunk_count;
+    uint32_t phase_count, chunk_count, chunk_capacity;
+    bool resized; /* steps have these sizes, else those that they were compiled for */
+    int64_t sizes[SL_MOST_SIZES];
     void *resolved_arena; /* the device arena that args point into */
     bool rebound;         /* bindings changed since args were resolved */
     uint32_t run_number;  /* since the trace was attached */

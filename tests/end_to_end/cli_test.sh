@@ -195,6 +195,18 @@ PY
         bench -m "$1" -p 4 -n 2 -r 1 -t 1,2 --trace "$folder/bench.json"
     holds "bench of threads that are none" refuses 2 "--threads: expected .* got '1,x'" bench -m "$1" -t 1,x
     holds "bench deeper than the context" refuses 1 "context" bench -m "$1" --depth 100000000
+    holds "bench --batch" prints '^ +4 +[0-9.]+ +[0-9.]+ +[0-9.]+ ' bench -m "$1" -p 4 -n 2 -r 2 -t 1 --batch 1,4
+    holds "bench --batch --json" runs 0 bench -m "$1" -p 4 -n 2 -r 2 -t 1 --batch 1,3 --budget 50% --json
+    holds "bench --batch --json has all of it" python3 - "$folder/stdout" <<'PY'
+import json, sys
+found = json.load(open(sys.argv[1]))
+assert [row["sequences"] for row in found["batch"]] == [1, 3]
+for row in found["batch"]:
+    assert row["tokens_per_second"] >= row["median_tokens_per_second"] > 0
+    assert row["experts_per_pass"] > 0 and row["limit_tokens_per_second"] > 0
+PY
+    holds "bench --batch of none" refuses 2 "--batch: expected .* got '0'" bench -m "$1" --batch 0
+    holds "bench --batch --compare" refuses 2 "--batch with --compare" bench -m "$1" --batch 2 --compare
     holds "bench --compare" prints '^no-fusion +[0-9]+' bench -m "$1" -p 4 -n 2 -r 1 --compare
 }
 

@@ -1,0 +1,280 @@
+/* batch_test.c - The logits of a sequence are the same bits alone and in batches with random
+ * company: sequences that join and leave, prompts in parts beside single tokens. */
+#include "sluice/batch.h"
+#include "tests/support/described.h"
+#include "tests/support/shared.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *const families[] = {
+    "qwen3_5_moe_a", "qwen3_next", "qwen3_moe",   "qwen3",   "mixtral",
+    "olmoe",         "glm4_moe",   "deepseek_v3", "gpt_oss",
+};
+enum {
+    FAMILY_COUNT = sizeof families / sizeof families[0],
+    MOST = 16,      /* sequences at once */
+    SEQUENCES = 24, /* in all */
+    DECODED = 8,
+    PROMPT = 150, /* at most */
+    CONTEXT = 256
+};
+
+/* A sequence with what it gives alone. */
+typedef struct {
+    size_t prompt;
+    sl_token tokens[PROMPT + DECODED];
+    float
+        *logits; /* [DECODED][vocab]: after the prompt, and after each further token but the last */
+} sequence;
+
+typedef struct {
+    sl_model *model;
+    sl_error err;
+    uint32_t vocab;
+    uint64_t random;
+    sequence all[SEQUENCES];
+} fixture;
+
+static void must(fixture *f, sl_status status) {
+    if (status != SL_OK) fail_msg("%s", f->err.message);
+}
+
+static uint32_t draw(fixture *f, uint32_t below) {
+    f->random = f->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(f->random >> 33) % below;
+}
+
+static sl_token choose(fixture *f, sl_session *session) {
+    const sl_sampling greedy = {.struct_size = sizeof greedy};
+    sl_token token = 0;
+    must(f, sl_session_sample(session, &greedy, &token, &f->err));
+    return token;
+}
+
+static const float *logits_of(fixture *f, const sequence *s, size_t step) {
+    return s->logits + step * f->vocab;
+}
+
+static void run_alone(fixture *f, sequence *s) {
+    sl_session *session = NULL;
+    must(f, sl_session_create(f->model, NULL, &session, &f->err));
+    must(f, sl_session_extend(session, s->tokens, s->prompt, &f->err));
+    for (size_t i = 0; i < DECODED; i++) {
+        sl_token *next = &s->tokens[s->prompt + i];
+        memcpy(s->logits + i * f->vocab, sl_session_logits(session, NULL),
+               f->vocab * sizeof(float));
+        *next = choose(f, session);
+        if (i + 1 < DECODED) must(f, sl_session_extend(session, next, 1, &f->err));
+    }
+    sl_session_destroy(session);
+}
+
+static void make_sequences(fixture *f) {
+    f->vocab = test_model_info(f->model).vocab;
+    for (int i = 0; i < SEQUENCES; i++) {
+        sequence *s = &f->all[i];
+        s->logits = calloc((size_t)DECODED * f->vocab, sizeof *s->logits);
+        assert_non_null(s->logits);
+        s->prompt = 1 + draw(f, i % 3 ? PROMPT : 5);
+        for (size_t t = 0; t < s->prompt; t++) s->tokens[t] = (sl_token)draw(f, f->vocab);
+        run_alone(f, s);
+    }
+}
+
+/* A sequence in the batch. */
+typedef struct {
+    sequence *s; /* NULL: nobody */
+    sl_session *session;
+    bool begun;
+    size_t step;          /* logits compared */
+    bool added, computed; /* to the batch, by itself */
+} member;
+
+static void join(fixture *f, member *m, sequence *s) {
+    *m = (member){.s = s};
+    must(f, sl_session_create(f->model, NULL, &m->session, &f->err));
+}
+
+/* Adds what the sequence needs next; at random it pauses, gets few rows, or computes by itself. */
+static void add(fixture *f, sl_batch *batch, member *m) {
+    static const uint32_t most[] = {0, 1, 17, 64, 64, 130};
+    m->added = m->computed = false;
+    if (!m->s || draw(f, 8) == 0) return;
+    const sl_token *tokens = m->s->tokens;
+    size_t count = m->begun ? 0 : m->s->prompt;
+    if (m->step) {
+        tokens += m->s->prompt + m->step - 1;
+        count = sl_session_length(m->session) < m->s->prompt + m->step;
+    }
+    const sl_status status =
+        sl_batch_add(batch, m->session, tokens, count, most[draw(f, sizeof most / sizeof most[0])],
+                     NULL, &f->err);
+    m->added = status == SL_OK;
+    m->begun |= m->added;
+    if (status != SL_OK) assert_non_null(strstr(f->err.message, "no room for"));
+}
+
+/* Compares the logits, if the sequence has any; it leaves after the last. */
+static bool compare(fixture *f, sl_batch *batch, member *m, const char *name, uint64_t seed) {
+    if (!m->added && !m->computed) return false;
+    if (m->added) must(f, sl_batch_session_status(batch, m->session, &f->err));
+    const float *logits = sl_session_logits(m->session, NULL);
+    if (!logits) return false;
+    if (memcmp(logits, logits_of(f, m->s, m->step), f->vocab * sizeof *logits) != 0)
+        fail_msg("%s, seed %llu: logits differ at step %zu of a prompt of %zu", name,
+                 (unsigned long long)seed, m->step, m->s->prompt);
+    assert_int_equal(choose(f, m->session), m->s->tokens[m->s->prompt + m->step]);
+    if (++m->step < DECODED) return true;
+    sl_session_destroy(m->session);
+    m->s = NULL;
+    return true;
+}
+
+/* Returns how many logits were compared. */
+static uint32_t run_together(fixture *f, const char *name, uint64_t seed) {
+    const uint32_t places = 2 + (uint32_t)(seed * 5 % (MOST - 1));
+    member members[MOST] = {0};
+    sl_batch *batch = NULL;
+    uint32_t next = 0, compared = 0;
+    f->random = seed;
+    must(f, sl_batch_create(f->model, NULL, &batch, &f->err));
+    while (compared < SEQUENCES * DECODED) {
+        bool any = false;
+        for (uint32_t i = 0; i < places; i++) {
+            if (!members[i].s && next < SEQUENCES && draw(f, 3) == 0)
+                join(f, &members[i], &f->all[next++]);
+            add(f, batch, &members[i]);
+            any |= members[i].added;
+        }
+        if (any) must(f, sl_batch_run(batch, &f->err));
+        for (uint32_t i = 0; i < places; i++)
+            compared += compare(f, batch, &members[i], name, seed);
+    }
+    sl_batch_destroy(batch);
+    return compared;
+}
+
+static void check_model(const char *path, const char *name, sl_model_options options,
+                        int seed_count) {
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    options.struct_size = sizeof options;
+    options.max_sessions = MOST;
+    options.context_tokens = CONTEXT;
+    options.threads = options.threads ? options.threads : 2;
+    must(f, sl_model_open(path, &options, &f->model, &f->err));
+    f->random = 1;
+    make_sequences(f);
+    sl_session *any = NULL;
+    must(f, sl_session_create(f->model, NULL, &any, &f->err));
+    const uint64_t before = test_session_stats(any).programs_compiled;
+    sl_session_destroy(any);
+    uint32_t compared = 0;
+    for (int seed = 0; seed < seed_count; seed++) compared += run_together(f, name, (uint64_t)seed);
+    assert_int_equal(compared, seed_count * SEQUENCES * DECODED);
+    must(f, sl_session_create(f->model, NULL, &any, &f->err));
+    assert_int_equal(test_session_stats(any).programs_compiled, before);
+    sl_session_destroy(any);
+    for (int i = 0; i < SEQUENCES; i++) free(f->all[i].logits);
+    sl_model_close(f->model);
+    free(f);
+    print_message("  %s: %u logits\n", name, compared);
+}
+
+static uint64_t small_budget(const char *path) {
+    sl_error err;
+    sl_model *model = NULL;
+    if (sl_model_open(path, NULL, &model, &err) != SL_OK) fail_msg("%s", err.message);
+    const sl_model_info all = test_model_info(model);
+    sl_model_close(model);
+    if (all.experts == 0) return 0;
+    const uint64_t slots = 2 * all.expert_count / all.experts;
+    return all.budget_bytes - (all.slot_count - slots) * all.slot_bytes;
+}
+
+#ifdef SL_DEBUG
+enum { SEEDS = 1 }; /* sanitizers are slow */
+#else
+enum { SEEDS = 4 };
+#endif
+
+static void goldens_in_batches(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        char path[512], name[64];
+        (void)snprintf(name, sizeof name, "models/golden/%s", families[i]);
+        if (!shared_path(name, path, sizeof path)) skip();
+        check_model(path, families[i], (sl_model_options){0}, SEEDS);
+        check_model(path, families[i], (sl_model_options){.kv = "i16", .threads = 1}, 1);
+    }
+}
+
+static void goldens_in_batches_with_two_experts_per_layer(void **state) {
+    (void)state;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        char path[512], name[64];
+        (void)snprintf(name, sizeof name, "models/golden/%s", families[i]);
+        if (!shared_path(name, path, sizeof path)) skip();
+        const uint64_t budget = small_budget(path);
+        if (budget)
+            check_model(path, families[i], (sl_model_options){.expert_budget_bytes = budget},
+                        SEEDS);
+    }
+}
+
+/* Quantised weights with activations in 8 bits, and without. */
+static void quantised_goldens_in_batches(void **state) {
+    (void)state;
+    static const char *const quants[] = {"q4", "q8"};
+    char folder[] = "/tmp/sluice-batch-XXXXXX", pack[64];
+    sl_error err;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(pack, sizeof pack, "%s/golden.sluice", folder);
+    for (int i = 0; i < 2 * FAMILY_COUNT; i++) {
+        char path[512], name[64];
+        (void)snprintf(name, sizeof name, "models/golden/%s", families[i / 2]);
+        if (!shared_path(name, path, sizeof path)) break;
+        const sl_pack_options options = {
+            .struct_size = sizeof options, .quant = quants[i % 2], .force = 1};
+        if (sl_pack_write(path, pack, &options, &err) != SL_OK) fail_msg("%s", err.message);
+        check_model(pack, families[i / 2], (sl_model_options){0}, SEEDS);
+        check_model(pack, families[i / 2], (sl_model_options){.compile = "exact"}, 1);
+        assert_int_equal(unlink(pack), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void fable_in_batches(void **state) {
+    (void)state;
+    static const char *const isas[] = {"baseline", "avx2", "avx512", "neon"};
+    for (int i = 0; i < 4; i++) {
+        sl_model *model = NULL;
+        sl_error err;
+        const sl_model_options options = {.struct_size = sizeof options, .isa = isas[i]};
+        const sl_status status = sl_model_open("models/fable", &options, &model, &err);
+        sl_model_close(model);
+        if (status == SL_UNSUPPORTED) {
+            print_message("  %s: this machine lacks it\n", isas[i]);
+            continue;
+        }
+        check_model("models/fable", isas[i], (sl_model_options){.isa = isas[i]}, 1);
+    }
+    check_model("models/fable", "a tenth of the experts",
+                (sl_model_options){.expert_budget_share = 0.1}, SEEDS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goldens_in_batches),
+        cmocka_unit_test(goldens_in_batches_with_two_experts_per_layer),
+        cmocka_unit_test(quantised_goldens_in_batches),
+        cmocka_unit_test(fable_in_batches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
