@@ -196,6 +196,7 @@ PICKS = {
     "greedy": lambda: {"temperature": 0},
     "dynatemp": lambda: {"dynatemp_range": some(0.1, 1), "dynatemp_exponent": some(0.5, 2)},
     "mirostat": lambda: {"mirostat": random.randint(1, 2), "mirostat_tau": some(0.5, 4)},
+    "surprise": lambda: {"mirostat": 2, "mirostat_tau": some(1, 3), "temperature": some(1, 3)},
     "bias": lambda: {"logit_bias": [[random.randrange(20), random.choice([None, some(-5, 5)])] for _ in range(4)]},
     "order": lambda: {"samplers": ";".join(random.sample(LLAMA_ORDER.split(";"), random.randint(3, 9)))},
 }
@@ -222,16 +223,18 @@ def make(names, size):
     tokens = repeated_tokens(size, random.choice([0, 1, 5, 30, 90]))
     prompt = random.randint(0, len(tokens))
     scale = random.choice([1, 3])
-    logits = [f32(random.gauss(0, scale)) for _ in range(size)]
+    logits = [round(random.gauss(0, scale), 3) for _ in range(size)]
     for i in range(0, 6):  # a few likely ones
-        logits[random.randrange(size)] = f32(2 + 3 * scale - i * random.random())
+        logits[random.randrange(size)] = round(2 + 3 * scale - i * random.random(), 3)
     return {"options": options, "size": size, "tokens": tokens, "prompt": prompt, "logits": logits,
-            "left": sorted(Case(options, tokens, prompt, size).run(logits).items())}
+            "left": [[t, float(f"{p:.9g}")] for t, p in
+                     sorted(Case(options, tokens, prompt, size).run([f32(x) for x in logits]).items())]}
 
 
 def main():
     cases = [make([name], size) for name in PICKS for size in (1, 7, 40, 130) for _ in range(2)
              if not (name == "mirostat" and size == 1)]
+    cases += [make(["surprise"], 60) for _ in range(12)]
     for _ in range(120):
         names = random.sample(sorted(PICKS), random.randint(2, 6))
         cases.append(make(names, random.choice([20, 60, 100])))

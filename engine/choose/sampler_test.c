@@ -421,6 +421,39 @@ static void rewinding_and_copies_repeat_choices(void **state) {
     }
 }
 
+/* After each choice mirostat's mu is less by eta * (surprise - tau). */
+static void mirostat_remembers_surprise(void **state) {
+    (void)state;
+    const sl_choose_vocabulary vocabulary = {.size = SMALL, .text = word_of};
+    for (uint32_t version = 1; version <= 2; version++) {
+        const sl_sampler_options options = {.temperature = 1.1f,
+                                            .mirostat = version,
+                                            .mirostat_tau = 2,
+                                            .mirostat_eta = 0.25f,
+                                            .seed = 3};
+        sl_sampler *s = make(&vocabulary, &options);
+        double mu = 4;
+        for (int i = 0; i < STEPS; i++) {
+            const sl_kept_token *items;
+            const float *of_step = step_logits(s->history.length);
+            const uint32_t count = sl_sampler_left(s, of_step, NULL, &items);
+            double sum = 0;
+            sl_kept_token kept[SMALL];
+            memcpy(kept, items, count * sizeof *kept);
+            for (uint32_t k = 0; k < count; k++) sum += (double)kept[k].weight;
+            const sl_token token = step(s);
+            mu -= 0.25 * (-log2(weight_of(kept, count, token) / sum) - 2);
+            assert_true(fabs((double)sl_history_state(&s->history).surprise - mu) < 1e-4);
+        }
+        const sl_token given = 1; /* not chosen */
+        append(s, &given, 1, true);
+        assert_true(fabs((double)sl_history_state(&s->history).surprise - mu) < 1e-4);
+        append(s, &given, 1, false);
+        assert_true(sl_history_state(&s->history).surprise == 4);
+        sl_sampler_free(s);
+    }
+}
+
 static void following_keeps_what_is_the_same(void **state) {
     (void)state;
     const sl_sampler_options options = {.presence_penalty = 1, .mirostat_tau = 1};
@@ -511,6 +544,7 @@ int main(void) {
         cmocka_unit_test(ends_wait_for_min_tokens),
         cmocka_unit_test(thoughts_end_with_their_budget),
         cmocka_unit_test(rewinding_and_copies_repeat_choices),
+        cmocka_unit_test(mirostat_remembers_surprise),
         cmocka_unit_test(following_keeps_what_is_the_same),
         cmocka_unit_test(xtc_follows_its_probability),
         cmocka_unit_test(wrong_options_are_refused),

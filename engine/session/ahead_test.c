@@ -149,8 +149,7 @@ static void samplers_choose_alike(const char *device) {
         } else {
             size_t count;
             const float *logits = sl_session_logits(p.plain, &count);
-            if (i == 2)
-                must(sl_sampler_begin(apart, p.session->tokens, PROMPT + (size_t)i, &err));
+            if (i == 2) must(sl_sampler_begin(apart, p.session->tokens, PROMPT + (size_t)i, &err));
             must(sl_sampler_choose(apart, logits, count, NULL, &wanted, &err));
             must(sl_session_extend(p.plain, &wanted, 1, &err));
         }
