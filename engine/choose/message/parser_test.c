@@ -222,7 +222,7 @@ static void test_glm(void **state) {
 #define END   "<｜tool▁calls▁end｜>"
 #define V3(NAME, ARGS)                                                                             \
     "<｜tool▁call▁begin｜>function<｜tool▁sep｜>" NAME "\n```json\n" ARGS "\n```<"                 \
-                                                                          "｜tool▁call▁end｜>"
+    "｜tool▁call▁end｜>"
 #define V31(NAME, ARGS)    "<｜tool▁call▁begin｜>" NAME "<｜tool▁sep｜>" ARGS "<｜tool▁call▁end｜>"
 #define D(TEXT)            "｜DSML｜" TEXT
 #define INVOKE(NAME, BODY) "<" D("invoke name=\"" NAME "\">\n") BODY "</" D("invoke>\n")
