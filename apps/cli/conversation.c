@@ -1,6 +1,5 @@
 /* conversation.c - Prefills the new tokens, then samples until the answer ends. */
 #include "apps/cli/conversation.h"
-#include "apps/cli/calls.h"
 #include "apps/cli/profile.h"
 #include "apps/cli/variables.h"
 #include "sluice/messages.h"
@@ -272,10 +271,14 @@ static void set_thinking(writer *w, bool thinking) {
 }
 
 static void print_call(writer *w, const sl_message_event *call) {
-    char *line = cli_call_line(++w->calls, call->name, call->text, call->bytes);
+    char number[32];
+    (void)snprintf(number, sizeof number, "call %u: ", ++w->calls);
     if (!w->answer->newline) print_text(w, "\n");
-    if (line) print_text(w, line);
-    free(line);
+    print_text(w, number);
+    print_text(w, call->name);
+    print_text(w, " ");
+    print(w, call->text, call->bytes);
+    print_text(w, "\n");
 }
 
 static void print_events(writer *w) {
@@ -302,7 +305,11 @@ static bool begin_writing(writer *w, const char *prompt_text, sl_error *err) {
         .whole_calls = 1,
     };
     w->hides = think && strcmp(think, "hide") == 0;
-    const sl_status status = sl_message_parser_create(&options, &w->parser, err);
+    sl_status status = SL_NO_MEMORY;
+    if (tools || !c->tools)
+        status = sl_message_parser_create(&options, &w->parser, err);
+    else
+        *err = (sl_error){SL_NO_MEMORY, "no memory for the tools"};
     free(tools);
     return status == SL_OK;
 }
