@@ -2,13 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *cli_call_line(unsigned number, const char *name, const char *arguments, size_t bytes) {
-    const size_t room = strlen(name) + bytes + 32;
-    char *line = malloc(room);
-    if (line) (void)snprintf(line, room, "call %u: %s %.*s\n", number, name, (int)bytes, arguments);
-    return line;
-}
-
 static const char *role_of(const json_t *message) {
     const char *role = json_string_value(json_object_get(message, "role"));
     return role ? role : "";

@@ -1,10 +1,8 @@
-/* calls.h - Calls of tools: printed, and answered by a person. */
+/* calls.h - Calls of tools, answered by a person. */
 #ifndef SL_APPS_CALLS_H
 #define SL_APPS_CALLS_H
 #include "apps/cli/conversation.h"
 
-/* "call 1: name {arguments}" with a newline, released with free; NULL without memory. */
-char *cli_call_line(unsigned number, const char *name, const char *arguments, size_t bytes);
 /* Says on stderr how to answer the calls of the last message, if it has any. */
 void cli_calls_note(const cli_conversation *conversation);
 /* text: a number of a call, then its result or @FILE.  True if no call waits any more; otherwise a

@@ -1,5 +1,4 @@
 #include "apps/cli/writer.h"
-#include "apps/cli/calls.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,10 +31,14 @@ static void set_thinking(cli_writer *w, bool thinking) {
 }
 
 static void print_call(cli_writer *w, const sl_message_event *call) {
-    char *line = cli_call_line(++w->calls, call->name, call->text, call->bytes);
+    char number[32];
+    (void)snprintf(number, sizeof number, "call %u: ", ++w->calls);
     if (!w->answer->newline) print_text(w, "\n");
-    if (line) print_text(w, line);
-    free(line);
+    print_text(w, number);
+    print_text(w, call->name);
+    print_text(w, " ");
+    print(w, call->text, call->bytes);
+    print_text(w, "\n");
 }
 
 /* ---- stop texts ---- */
@@ -104,7 +107,11 @@ bool cli_writer_open(cli_writer *w, const char *prompt, sl_error *err) {
         .whole_calls = 1,
     };
     w->hides = think && strcmp(think, "hide") == 0;
-    const sl_status status = sl_message_parser_create(&options, &w->parser, err);
+    sl_status status = SL_NO_MEMORY;
+    if (tools || !c->tools)
+        status = sl_message_parser_create(&options, &w->parser, err);
+    else
+        *err = (sl_error){SL_NO_MEMORY, "no memory for the tools"};
     free(tools);
     return status == SL_OK;
 }

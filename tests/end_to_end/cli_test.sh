@@ -481,6 +481,7 @@ test_examples() {
     holds "example: experts from a function" shows moe_experts '^2 slots, 6 reads'
     holds "example: training" shows train_mlp '^step 200: loss 0\.00'
     holds "example: two graphs" shows two_graphs '^prefill with decode and one full pass agree$'
+    holds "example: a tool call" shows tool_call "^arguments  *\"b\": 25\}$"
     if [ -n "${SLUICE_CUDA_EMULATOR:-}" ]; then
         LD_LIBRARY_PATH=${SLUICE_CUDA_EMULATOR%/*} \
             holds "example: two graphs on a GPU" shows two_graphs ' full pass agree$' cuda

@@ -1,6 +1,5 @@
 /* envelope.c - Arguments that are JSON already, alone or with the name around them. */
 #include "engine/choose/message/parser_state.h"
-#include "engine/formats/json.h"
 #include <string.h>
 
 enum { OPEN, KEY_OR_END, KEY, KEY_TEXT, COLON, VALUE, NEXT };
@@ -54,15 +53,41 @@ static bool key_byte(sl_message_parser *p, char byte) {
 
 /* ---- Values ---- */
 
-/* The text of a JSON string; false: it is not one, or there is no memory. */
+/* The character of \uXXXX, with its partner if it has one; *at is moved past it. */
+static uint32_t decode_unit(const char **at) {
+    uint32_t units[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        *at += 2;
+        for (int k = 0; k < 4; k++, ++*at) {
+            const char lower = (char)(**at | 32);
+            units[i] = units[i] << 4 | (uint32_t)(lower >= 'a' ? lower - 'a' + 10 : lower - '0');
+        }
+        if (i == 0 && (units[0] < 0xD800 || units[0] >= 0xDC00)) return units[0];
+    }
+    return 0x10000 + ((units[0] - 0xD800) << 10) + (units[1] - 0xDC00);
+}
+
+/* The text of a JSON string, which was checked; false: it is something else. */
 static bool decode(sl_message_parser *p, const sl_text_buffer *from, sl_text_buffer *to) {
-    json_t *value = json_loadb(from->text, from->bytes, JSON_DECODE_ANY, NULL);
-    const bool good = json_is_string(value);
+    static const char letters[] = "nrtfb", known[] = "\n\r\t\f\b";
     sl_text_buffer_clear(to);
-    if (good) sl_parser_put(p, to, json_string_value(value), json_string_length(value));
-    json_decref(value);
-    p->work += from->bytes;
-    return good;
+    if (from->bytes < 2 || from->text[0] != '"') return false;
+    const char *end = from->text + from->bytes - 1;
+    for (const char *at = from->text + 1; at < end;) {
+        char character[4] = {*at};
+        size_t bytes = 1;
+        if (at[0] != '\\') {
+            at++;
+        } else if (at[1] == 'u') {
+            bytes = sl_utf8_encode(decode_unit(&at), character);
+        } else {
+            const char *letter = strchr(letters, at[1]);
+            character[0] = letter ? known[letter - letters] : at[1];
+            at += 2;
+        }
+        sl_parser_put(p, to, character, bytes);
+    }
+    return true;
 }
 
 static bool take_name(sl_message_parser *p) {

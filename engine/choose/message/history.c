@@ -100,7 +100,7 @@ static json_t *make_arguments(const sl_history_style *style, json_t *given) {
     if (style->string_arguments || !json_is_string(given)) return json_incref(given);
     json_t *parsed = sl_json_parse(json_string_value(given), json_string_length(given),
                                    SL_JSON_ALLOW_NUL, &problem);
-    if (json_is_object(parsed)) return parsed;
+    if (json_is_object(parsed) || (!parsed && problem.no_memory)) return parsed;
     json_decref(parsed);
     return json_incref(given);
 }
@@ -247,6 +247,7 @@ static sl_status add_one_by_one(normaliser *n, const json_t *messages, json_t *c
         const char *id = json_string_value(json_object_get(message, "tool_call_id"));
         if (!id || json_object_get(taken, id) != message) status = add_tool(n, message, i);
     }
+    if (status == SL_OK && !taken) status = sl_no_memory(n->err, "messages", 0);
     json_decref(results);
     json_decref(taken);
     *at = end - 1;

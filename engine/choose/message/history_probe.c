@@ -96,10 +96,12 @@ sl_status sl_history_probe(const sl_template *chat, const json_t *variables, sl_
         out->one_call =
             !renders(&p, make_messages(out, "", 2), (const char *const[]){FIRST, SECOND, NULL});
         json_t *messages = make_messages(out, "", 1);
-        if (json_object_set_new(json_array_get(messages, 1), "thinking", json_string(THOUGHT)) == 0)
-            out->thinking = renders(&p, messages, (const char *const[]){THOUGHT, FIRST, NULL});
-        else
+        json_t *answer = json_array_get(messages, 1);
+        if (json_object_set_new(answer, "thinking", json_string(THOUGHT)) != 0) {
             json_decref(messages);
+            return sl_no_memory(err, "a message", 0);
+        }
+        out->thinking = renders(&p, messages, (const char *const[]){THOUGHT, FIRST, NULL});
     }
     return p.status;
 }

@@ -179,9 +179,11 @@ void sl_parser_destroy(sl_message_parser *p) {
     if (!p) return;
     const sl_allocator allocator = p->allocator;
     enum { BUFFERS = 10 };
-    sl_text_buffer *const buffers[BUFFERS] = {
-        &p->content, &p->reasoning, &p->blank,        &p->raw,            &p->word,
-        &p->id,      &p->value,     &p->envelope.key, &p->envelope.value, &p->envelope.arguments};
+    sl_text_buffer *const buffers[BUFFERS] = {&p->content,        &p->reasoning,
+                                              &p->blank,          &p->raw,
+                                              &p->word,           &p->id,
+                                              &p->value,          &p->envelope.key,
+                                              &p->envelope.value, &p->envelope.arguments};
     for (size_t i = 0; i < BUFFERS; i++) sl_text_buffer_deinit(buffers[i], &allocator);
     for (size_t i = 0; i < p->call_count; i++) {
         sl_text_buffer_deinit(&p->calls[i].name, &allocator);

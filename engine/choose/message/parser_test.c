@@ -96,6 +96,10 @@ static void test_hermes(void **state) {
          "B0:f|A0:{\"n\": 2}|E0"},
         {"hermes", NULL, "<tool_call>{\"name\": \"f\"}</tool_call>", "B0:f|A0:{}|E0"},
         {"hermes", NULL,
+         "<tool_call>{\"name\": \"\\u0066\\u00e9\\ud83d\\ude00\\u4E16\\/\", \"arguments\": "
+         "\"{\\n\\\"s\\\": \\\"a\\\\n\\u00E9\\\"\\t}\"}</tool_call>",
+         "B0:f\xC3\xA9\xF0\x9F\x98\x80\xE4\xB8\x96/|A0:{\n\"s\": \"a\\n\xC3\xA9\"\t}|E0"},
+        {"hermes", NULL,
          "<tool_call>{\"id\": 3, \"name\": \"f\", \"parameters\": {\"n\":1}}</tool_call>",
          "B0:f|A0:{\"n\":1}|E0"},
         /* tags in strings, in code, line breaks in strings */
@@ -222,7 +226,7 @@ static void test_glm(void **state) {
 #define END   "<｜tool▁calls▁end｜>"
 #define V3(NAME, ARGS)                                                                             \
     "<｜tool▁call▁begin｜>function<｜tool▁sep｜>" NAME "\n```json\n" ARGS "\n```<"                 \
-                                                                          "｜tool▁call▁end｜>"
+    "｜tool▁call▁end｜>"
 #define V31(NAME, ARGS)    "<｜tool▁call▁begin｜>" NAME "<｜tool▁sep｜>" ARGS "<｜tool▁call▁end｜>"
 #define D(TEXT)            "｜DSML｜" TEXT
 #define INVOKE(NAME, BODY) "<" D("invoke name=\"" NAME "\">\n") BODY "</" D("invoke>\n")
