@@ -20,7 +20,7 @@ endif
 # The address space of ThreadSanitizer does not bear the kernel's randomisation.
 UNRANDOM = setarch $(shell uname -m) -R
 
-.PHONY: all help deps run test test-long check check-all format abi asan tsan neon ptx fuzz bench install clean
+.PHONY: all help deps run test test-long check check-all format abi asan tsan neon ptx fuzz coverage bench install clean
 .DEFAULT_GOAL := all
 
 # With the name of a preset, and a target or nothing: $(call build,release,tests).
@@ -100,6 +100,10 @@ fuzz: ## run every fuzzer for FUZZ_SECONDS=60; ONLY=regex chooses
 	@tools/deps.sh build fuzz
 	@$(call build,fuzz,fuzzers)
 	@tools/fuzz.sh $(FUZZ_SECONDS) '$(ONLY)'
+
+coverage: ## how many lines of their readers the fuzzers reach, with what make fuzz has learned; ONLY=regex chooses
+	@tools/deps.sh build fuzz
+	@tools/fuzz_coverage.sh '$(ONLY)'
 
 bench: ## run every benchmark; ONLY=regex chooses
 	@tools/deps.sh build test

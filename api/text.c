@@ -28,7 +28,7 @@ int sl_model_has_tokenizer(const sl_model *model) {
 
 int sl_model_has_chat_template(const sl_model *model) {
     SL_NEED_OR(0, model);
-    return model->text.chat != NULL;
+    return model->text.chat != NULL || model->text.chat_problem.status != SL_OK;
 }
 
 const char *sl_model_token_text(const sl_model *model, sl_token token, size_t *out_bytes) {

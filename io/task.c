@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_PIECE_BYTES = 1 << 30 };
@@ -30,6 +31,13 @@ static sl_status past_the_end(const sl_read_file *file, const sl_read *read, uin
     return sl_fail(err, SL_IO, "%s: %llu bytes wanted at offset %llu, the file has %llu bytes",
                    file->path, (unsigned long long)read->bytes, (unsigned long long)read->offset,
                    (unsigned long long)file_bytes);
+}
+
+/* The size of a file that ended before a read did; by now it may even be long enough again. */
+static uint64_t bytes_now(const sl_read_file *file, uint64_t end) {
+    struct stat info;
+    const bool known = fstat(file->buffered_fd, &info) == 0 && info.st_size >= 0;
+    return known && (uint64_t)info.st_size < end ? (uint64_t)info.st_size : end;
 }
 
 static bool complete(sl_read_task *task, sl_status status) {
@@ -73,7 +81,8 @@ bool sl_read_task_advance(sl_read_task *task, int64_t outcome) {
     }
     task->done = reached;
     if (outcome > 0) return false;
-    return complete(task, past_the_end(task->file, &task->read, task->read.offset + reached,
+    const uint64_t end = task->read.offset + reached;
+    return complete(task, past_the_end(task->file, &task->read, bytes_now(task->file, end),
                                        &task->result.error));
 }
 

@@ -33,6 +33,7 @@ cross | libc6-dev-arm64-cross | [ -e /usr/aarch64-linux-gnu/lib/libc.so ] | its 
 cross | qemu-user | command -v qemu-aarch64 | running what it makes
 fuzz | clang | command -v clang | fuzzers
 fuzz | libclang-rt-'${rt:-14}'-dev | has_fuzzer | run-time of sanitizers and libFuzzer
+fuzz | llvm ? | command -v llvm-cov | coverage of the fuzzers
 '
 
 has_sanitizers() { [ -e "$(clang -print-file-name="libclang_rt.asan-$(uname -m).a" 2>/dev/null)" ]; }

@@ -11,7 +11,10 @@ for fuzzer in build-fuzz/fuzzers/*_fuzz; do
     found=1
     corpus=build-fuzz/corpus/$name seeds=tests/data/fuzz/$name
     mkdir -p "$corpus" build-fuzz/crashes
-    case $name in api_run_fuzz | compiler_parse_fuzz) python3 tools/make_graph_texts.py "$corpus" ;; esac
+    case $name in
+        api_run_fuzz | compiler_parse_fuzz) python3 tools/make_graph_texts.py "$corpus" ;;
+        engine_text_template_fuzz) python3 tools/make_template_texts.py "$corpus" ;;
+    esac
     echo "== $name, $seconds s"
     "$fuzzer" -max_total_time="$seconds" -max_len=16384 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
         -artifact_prefix="build-fuzz/crashes/$name-" "$corpus" $([ -d "$seeds" ] && echo "$seeds") \

@@ -47,6 +47,19 @@ void sl_file_close(sl_file *file) {
     *file = (sl_file){0};
 }
 
+/* The file ended at `end`, before a read did. */
+static sl_status has_shrunk(const sl_file *file, uint64_t offset, uint64_t bytes, uint64_t end,
+                            sl_error *err) {
+    struct stat info;
+    if (fstat(file->fd, &info) == 0 && info.st_size >= 0 && (uint64_t)info.st_size < end)
+        end = (uint64_t)info.st_size;
+    return sl_fail(err, SL_IO,
+                   "%s: %llu bytes wanted at offset %llu, but the file has become shorter: it had "
+                   "%llu bytes and has %llu",
+                   file->path, (unsigned long long)bytes, (unsigned long long)offset,
+                   (unsigned long long)file->bytes, (unsigned long long)end);
+}
+
 sl_status sl_file_read(const sl_file *file, uint64_t offset, void *out, uint64_t bytes,
                        sl_error *err) {
     for (uint64_t done = 0; done < bytes;) {
@@ -56,12 +69,7 @@ sl_status sl_file_read(const sl_file *file, uint64_t offset, void *out, uint64_t
                   (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return sl_fail(err, SL_IO, "%s: read failed: %s", file->path, strerror(errno));
-        if (got == 0)
-            return sl_fail(err, SL_IO,
-                           "%s: %llu bytes wanted at offset %llu, but the file has become shorter: "
-                           "it had %llu bytes and ends at %llu",
-                           file->path, (unsigned long long)bytes, (unsigned long long)offset,
-                           (unsigned long long)file->bytes, (unsigned long long)(offset + done));
+        if (got == 0) return has_shrunk(file, offset, bytes, offset + done, err);
         done += (uint64_t)got;
     }
     return SL_OK;

@@ -157,6 +157,7 @@ static void test_shard_that_shrinks_is_named(void **state) {
     assert_int_equal(truncate(test_path(second_name), 20), 0);
     assert_int_not_equal(sl_source_load(source, sl_source_find(source, "b"), &data, &err), SL_OK);
     assert_non_null(strstr(err.message, second_name));
+    assert_non_null(strstr(err.message, "bytes and has 20"));
     sl_source_close(source);
 }
 

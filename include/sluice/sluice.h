@@ -174,7 +174,7 @@ SL_API SL_CHECKED sl_status sl_model_tokenize_chat(const sl_model *model,
                                                    const char *variables_json, sl_token *tokens,
                                                    size_t capacity, size_t *out_count,
                                                    sl_error *err);
-/* 1 or 0. */
+/* 1 or 0; 1 also for a chat template that does not parse, with which rendering fails. */
 SL_API int sl_model_has_tokenizer(const sl_model *model);
 SL_API int sl_model_has_chat_template(const sl_model *model);
 

@@ -238,6 +238,18 @@ PY
     holds "a template without calls is noted" grep -q 'no known form of tool calls' "$folder/stderr"
 }
 
+# A chat template that does not parse: what needs none works, the rest says why it does not.
+test_broken_template() {
+    local word="unknown or misplaced tag 'import'"
+    thinker "{% import 'x' %}"
+    holds "info of a model whose template does not parse" runs 0 info "$folder/thinker"
+    holds "notes it" grep -q "^note: .*$word" "$folder/stderr"
+    holds "run --raw needs no template" runs 0 run -m "$folder/thinker" --raw -n 2 -p Once
+    holds "run fails with the reason" refuses 1 "^sluice: .*$word" run -m "$folder/thinker" --quiet -n 2 -p Hi
+    printf 'Hi\n' | "$program" chat -m "$folder/thinker" -n 2 >"$folder/stdout" 2>"$folder/stderr"
+    holds "chat too" grep -q "^sluice: .*$word" "$folder/stderr"
+}
+
 test_gguf() {
     local gguf=$shared/models/fable-Q4_K_M.gguf
     holds "a GGUF file is not greedy" prints '^sampling +temperature 0.8, top-k 40, top-p 0.95, min-p 0.05' info "$gguf"
@@ -271,6 +283,7 @@ test_synthetic
 if [ -d "$shared/models/fable" ]; then
     test_thoughts
     test_tools
+    test_broken_template
     test_gguf
 else
     skip "thoughts, GGUF" "$shared/models/fable is not here"

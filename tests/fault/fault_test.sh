@@ -2,7 +2,8 @@
 # The n-th allocation or read of a command fails: it then ends with status 1 and one message, or with
 # the right result; it never crashes, frees all memory, and leaves no file behind.  A few n of each
 # command; all of them with SLUICE_LONG=1, or about SLUICE_FAULTS_EACH.  SLUICE_FAULTS_OF="pack malloc"
-# chooses one command and kind.  Wants $SLUICE_PROGRAM and $SLUICE_FAULTS, the library of faults.c; run
+# chooses one command and kind, and SLUICE_FAULTS_RANGE="1 5000" the first and last n, so that several
+# can run beside each other.  Wants $SLUICE_PROGRAM and $SLUICE_FAULTS, the library of faults.c; run
 # from the root of the repository.
 set -u
 
@@ -56,7 +57,8 @@ judge() {
 
 # try NAME KIND COMMAND...
 try() {
-    local name=$1 kind=$2 count step at; shift 2
+    local name=$1 kind=$2 count step at first last; shift 2
+    read -r first last <<<"${SLUICE_FAULTS_RANGE:-1 999999999}"
     case " $name $kind " in *" ${SLUICE_FAULTS_OF:-$name $kind} "*) ;; *) return ;; esac
     run "$kind" 0 "$@"
     if [ "$code" -ne 0 ]; then complain "$name without a fault"; return; fi
@@ -66,11 +68,12 @@ try() {
     read -r count most_live <"$folder/count"
     step=$((count / few + 1))
     if [ -n "${SLUICE_LONG:-}" ]; then step=1; fi
-    for ((at = 1; at <= count; at += step)); do
+    for ((at = first; at <= count && at <= last; at += step)); do
         run "$kind" "$at" "$@"
         judge "$name, $kind $at of $count"
     done
-    echo "done - $name, $kind: every ${step}th of $count, $most_live blocks remain without a fault"
+    [ "$last" -le "$count" ] || last=$count
+    echo "done - $name, $kind: every ${step}th of $count, from $first to $last, $most_live blocks remain without a fault"
 }
 
 for kind in malloc read; do
