@@ -40,13 +40,20 @@ static sl_status label_of(const sl_eval_args *a, const labelling *l, int64_t row
     return SL_OK;
 }
 
-static double log_sum(const double *x, int64_t count) {
-    double largest = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < count; i++) largest = fmax(largest, x[i]);
-    if (isinf(largest) && largest < 0) largest = 0;
-    for (int64_t i = 0; i < count; i++) sum += exp(x[i] - largest);
-    /* cppcheck-suppress invalidFunctionArg ; one of the terms is 1 */
-    return largest + log(sum);
+/* log(sum e^x) in two parts, the largest x and log(1 + sum of the other e^(x - largest)), so that
+ * the loss of a label with nearly all of the probability keeps its digits. */
+typedef struct {
+    double largest, rest;
+} log_sum;
+
+static log_sum log_sum_of(const double *x, int64_t count) {
+    double sum = 0;
+    int64_t most = 0;
+    if (count == 0) return (log_sum){0, 0};
+    for (int64_t i = 1; i < count; i++)
+        if (x[i] > x[most] || isnan(x[most])) most = i;
+    for (int64_t i = 0; i < count; i++) sum += i == most ? 0 : exp(x[i] - x[most]);
+    return (log_sum){x[most], isinf(x[most]) ? NAN : log1p(sum)};
 }
 
 sl_status sl_infer_softmax_cross_entropy(const sl_infer_args *a, sl_error *err) {
@@ -69,8 +76,8 @@ static sl_status eval_loss(const sl_eval_args *a, bool of_logits, sl_error *err)
         double weight;
         const double *x = in[0] + row * classes;
         SL_TRY(label_of(a, &l, row, &label, &weight, err));
-        const double loss = label < 0 ? 0 : (of_logits ? log_sum(x, classes) : 0) - x[label];
-        a->out[0].data[row] = label < 0 ? 0 : weight * loss;
+        const log_sum sum = of_logits ? log_sum_of(x, classes) : (log_sum){0, 0};
+        a->out[0].data[row] = label < 0 ? 0 : weight * (sum.largest - x[label] + sum.rest);
     }
     return SL_OK;
 }
@@ -112,10 +119,12 @@ sl_status sl_eval_softmax_cross_entropy_backward(const sl_eval_args *a, sl_error
         double weight;
         const double *x = in[0] + row * classes;
         SL_TRY(label_of(a, &l, row, &label, &weight, err));
-        const double sum = log_sum(x, classes);
+        const log_sum sum = log_sum_of(x, classes);
         for (int64_t c = 0; c < classes; c++)
             a->out[0].data[row * classes + c] =
-                label < 0 ? 0 : (exp(x[c] - sum) - (c == label)) * weight * in[2][row];
+                label < 0
+                    ? 0
+                    : (exp(x[c] - sum.largest - sum.rest) - (c == label)) * weight * in[2][row];
     }
     return SL_OK;
 }

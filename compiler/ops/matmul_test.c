@@ -68,6 +68,19 @@ static void gradients_of_losses_are_differences(void **state) {
                "classes = 4, ignores = 1, ignore = 0");
 }
 
+/* log1p(e^-50 + e^-60 + e^-65): a label with nearly all of the probability. */
+static void small_losses_keep_their_digits(void **state) {
+    (void)state;
+    const sl_type x = node_type("f64[4]"), label = node_type("i32[]");
+    node_case n;
+    node_open(&n, "softmax_cross_entropy", "");
+    memcpy(node_input(&n, &x), (double[]){60, 0, 10, -5}, 4 * sizeof(double));
+    node_random(&n, &label, 0, 1);
+    assert_int_equal(node_run(&n), SL_OK);
+    assert_true(fabs(n.out[0].data[0] / 1.92883800308059e-22 - 1) < 1e-14);
+    node_close(&n);
+}
+
 /* ---- packed weights ---- */
 
 /* Every GGUF type is a scheme under its name, and decoding reads only the bytes of its block. */
@@ -278,6 +291,7 @@ int main(void) {
         cmocka_unit_test(products_match_their_fixtures),
         cmocka_unit_test(few_bits_match_their_fixtures),
         cmocka_unit_test(gradients_of_losses_are_differences),
+        cmocka_unit_test(small_losses_keep_their_digits),
         cmocka_unit_test(schemes_are_named),
         cmocka_unit_test(blocks_decode_as_the_package_does),
         cmocka_unit_test(singular_systems_are_refused),

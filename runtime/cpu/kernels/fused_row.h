@@ -9,10 +9,11 @@ static void NAMED(norm_row)(const norm *n, const REAL *gain, const REAL *shift, 
     (&(norm_row){dtype, n->width, n->eps, sum, gain, shift, out});
 }
 
-/* sum = x + residual (+ bias); out = norm(sum). */
+/* sum = x + residual (+ bias); out = norm(sum).  Elements that are REAL are written in place. */
 static void NAMED(residual_rows)(const sl_fused_residual_ln_args *a, const norm *n, int64_t begin,
                                  int64_t end, void *scratch) {
     const sl_dtype dtype = a->x.type.dtype;
+    const bool as_it_is = sizeof(REAL) == sl_dtype_infos[dtype].bytes;
     const int64_t width = n->width;
     REAL *rooms[6];
     for (int i = 0; i < 6; i++) rooms[i] = (REAL *)scratch + i * width;
@@ -24,11 +25,13 @@ static void NAMED(residual_rows)(const sl_fused_residual_ln_args *a, const norm 
     for (int64_t row = begin; row < end; row++) {
         const REAL *x = NAMED(load)(dtype, a->x.data, row * width, width, rooms[3]);
         const REAL *y = NAMED(load)(dtype, a->residual.data, row * width, width, rooms[4]);
-        REAL *sum = rooms[5], *out = rooms[3];
+        REAL *sum = as_it_is ? (REAL *)a->sum.data + row * width : rooms[5];
+        REAL *out = as_it_is ? (REAL *)a->out.data + row * width : rooms[3];
         for (int64_t i = 0; i < width; i++) sum[i] = x[i] + y[i];
         for (int64_t i = 0; i < width && bias; i++) sum[i] += bias[i];
-        NAMED(store)(dtype, a->sum.data, row * width, width, sum);
         NAMED(norm_row)(n, gain, shift, sum, out);
+        if (as_it_is) continue;
+        NAMED(store)(dtype, a->sum.data, row * width, width, sum);
         NAMED(store)(dtype, a->out.data, row * width, width, out);
     }
 }

@@ -57,18 +57,23 @@ static bool log_sum_f32(const float *x, int64_t n, double parts[2]) {
     return true;
 }
 
-/* log(sum e^x) of a row in two parts: the maximum, and log(sum e^(x - maximum)). */
+/* log(sum e^x) of a row in two parts: the maximum, and log(sum e^(x - maximum)), in which the
+ * maximum itself is the 1 of log1p. */
 static void log_sum(const sl_cview *x, int64_t row, int64_t classes, double parts[2]) {
-    double largest = -INFINITY, sum = 0;
-    if (x->type.dtype == SL_DTYPE_f32 &&
-        log_sum_f32((const float *)x->data + row * classes, classes, parts))
+    const int64_t at = row * classes;
+    double largest = element(x, at), sum = 0;
+    int64_t most = 0;
+    if (x->type.dtype == SL_DTYPE_f32 && log_sum_f32((const float *)x->data + at, classes, parts))
         return;
-    for (int64_t c = 0; c < classes; c++) largest = fmax(largest, element(x, row * classes + c));
-    if (isinf(largest)) largest = largest > 0 ? largest : 0;
-    for (int64_t c = 0; c < classes; c++) sum += exp(element(x, row * classes + c) - largest);
+    for (int64_t c = 1; c < classes; c++) {
+        const double value = element(x, at + c);
+        if (!(value > largest) && !isnan(largest)) continue;
+        largest = value;
+        most = c;
+    }
+    for (int64_t c = 0; c < classes; c++) sum += c == most ? 0 : exp(element(x, at + c) - largest);
     parts[0] = largest;
-    /* cppcheck-suppress invalidFunctionArg ; one of the terms is 1 */
-    parts[1] = log(sum);
+    parts[1] = isinf(largest) ? NAN : log1p(sum);
 }
 
 #define LABELLING(NAME, A, CLASSES)                                                                \

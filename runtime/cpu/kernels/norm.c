@@ -51,7 +51,7 @@ typedef struct {
     sl_view out;
 } operands;
 
-static void norm_f32(const extents *e, const operands *o, int64_t stretch) {
+INLINE void norm_f32(const extents *e, const operands *o, int64_t stretch) {
     const float *x = (const float *)o->x.data + stretch * e->width;
     float *out = (float *)o->out.data + stretch * e->width;
     const float *gain = (const float *)o->gain.data + first_factor(e, stretch);
@@ -93,7 +93,10 @@ void SL_KERNEL(sl_normalise_row)(const norm_row *row) {
                         {.type = type, .data = row->gain},
                         {.type = type, .data = row->bias},
                         {.type = type, .data = row->out}};
-    run_norm(&e, &o, 0, 1);
+    if (row->dtype == SL_DTYPE_f32)
+        norm_f32(&e, &o, 0);
+    else
+        norm_any(&e, &o, 0);
 }
 
 SPLIT(layer_norm) {
