@@ -76,8 +76,9 @@ SL_API SL_CHECKED sl_status sl_batch_describe(const sl_batch *batch, sl_batch_st
  * is one pass with the next token of every sequence that decodes and parts of the prompts of
  * others.  Requests join and leave between steps.
  *
- * The parts of prompts are chosen such that a step stays below step_seconds while some sequence
- * decodes, and prompts get them in turns.  If not all experts fit in memory, another request begins
+ * The parts of prompts are chosen from measured times such that a step stays below step_seconds
+ * while some sequence decodes, but are at least 16 rows (64 in models with recurrent layers), and
+ * prompts get them in turns.  If not all experts fit in memory, another request begins
  * only while the number of experts that are read again per token does not grow with the number of
  * sequences; the others wait in a queue. */
 typedef struct sl_scheduler sl_scheduler;

@@ -480,6 +480,7 @@ test_examples() {
     holds "example: a solver" shows newton 'the cube root of 27 is 3$'
     holds "example: experts from a function" shows moe_experts '^2 slots, 6 reads'
     holds "example: training" shows train_mlp '^step 200: loss 0\.00'
+    holds "example: several texts" shows together '^1[6-9] steps for [0-9]+ tokens$'
     holds "example: two graphs" shows two_graphs '^prefill with decode and one full pass agree$'
     holds "example: a tool call" shows tool_call "^arguments  *\"b\": 25\}$"
     if [ -n "${SLUICE_CUDA_EMULATOR:-}" ]; then
