@@ -1,0 +1,236 @@
+/* grammar_bench.c - Runs schemas with valid and invalid instances, and measures masks.
+ *
+ *   grammar_bench TOKENIZER SCHEMAS.jsonl [verbose]
+ *
+ * A line of SCHEMAS is {"name", "schema", "tests": [{"valid", "data"}]}.  Each instance is written
+ * as Python's json.dumps does, with the properties in the order of the schema where they are not,
+ * tokenized, and followed token by token, with a mask at each step.  An instance is accepted if
+ * every token is in its mask and the end is allowed. */
+#include "base/clock.h"
+#include "sluice/grammar.h"
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TOKENS = 1 << 20 };
+
+typedef struct {
+    double *items;
+    size_t count, capacity;
+} times;
+
+static void add_time(times *t, double seconds) {
+    if (t->count == t->capacity) {
+        t->capacity = t->capacity ? 2 * t->capacity : 1 << 16;
+        double *items = realloc(t->items, t->capacity * sizeof *items);
+        if (!items) exit(1);
+        t->items = items;
+    }
+    t->items[t->count++] = seconds * 1e6;
+}
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_times(const char *name, times *t) {
+    double sum = 0;
+    if (!t->count) return;
+    qsort(t->items, t->count, sizeof *t->items, by_size);
+    for (size_t i = 0; i < t->count; i++) sum += t->items[i];
+    const size_t last = t->count - 1;
+    printf("%s: %zu, microseconds: average %.1f, p50 %.1f, p95 %.1f, p99 %.1f, max %.1f\n", name,
+           t->count, sum / (double)t->count, t->items[last / 2], t->items[last * 95 / 100],
+           t->items[last * 99 / 100], t->items[last]);
+}
+
+typedef struct {
+    sl_vocabulary *vocabulary;
+    sl_grammar_vocabulary *tokens;
+    uint32_t *mask;
+    size_t words;
+    sl_token *ids;
+    times masks, first_masks, compiles;
+    size_t forced;
+    size_t passing, refused, wrong, reordered;
+    size_t wrong_accepts, wrong_rejects, failures;
+    int verbose;
+} bench;
+
+/* The value with the properties in the order of the schema; borrows nothing. */
+static json_t *ordered(const json_t *schema, json_t *value, int *changed) {
+    const char *key;
+    json_t *item;
+    size_t index;
+    if (json_is_array(value)) {
+        json_t *out = json_array();
+        json_array_foreach(value, index, item)
+            json_array_append_new(out, ordered(json_object_get(schema, "items"), item, changed));
+        return out;
+    }
+    if (!json_is_object(value)) return json_incref(value);
+    json_t *out = json_object(), *known = json_object_get(schema, "properties");
+    const json_t *last = NULL;
+    json_object_foreach(known, key, item) {
+        json_t *own = json_object_get(value, key);
+        if (own) json_object_set_new(out, key, ordered(item, own, changed));
+    }
+    void *listed = json_object_iter(out);
+    json_object_foreach(value, key, item) {
+        if (!json_object_get(out, key)) {
+            json_object_set_new(out, key, ordered(NULL, item, changed));
+        } else if (json_object_get(known, key)) {
+            if (strcmp(json_object_iter_key(listed), key) != 0) *changed = 1;
+            listed = json_object_iter_next(out, listed);
+        }
+    }
+    (void)last;
+    return out;
+}
+
+/* As Python writes it: ", " and ": ". */
+static char *text_of(const json_t *schema, json_t *value, int *changed) {
+    json_t *sorted = ordered(schema, value, changed);
+    char *text = json_dumps(*changed ? sorted : value, JSON_ENCODE_ANY);
+    json_decref(sorted);
+    return text;
+}
+
+/* 1: accepted, 0: not, -1: an error. */
+static int follow(bench *b, sl_grammar *grammar, const char *text, size_t *step) {
+    sl_grammar_state *state = NULL;
+    sl_error err = {0};
+    size_t count = 0;
+    int result = -1;
+    double start = sl_clock_seconds();
+    if (sl_vocabulary_encode_plain(b->vocabulary, text, strlen(text), b->ids, MAX_TOKENS, &count,
+                                   &err) != SL_OK ||
+        sl_grammar_state_create(grammar, b->tokens, &state, &err) != SL_OK)
+        goto done;
+    result = 1;
+    for (*step = 0; *step < count && result == 1; ++*step) {
+        const sl_token id = b->ids[*step];
+        start = sl_clock_seconds();
+        if (sl_grammar_state_mask(state, b->mask, b->words, &err) != SL_OK) {
+            result = -1;
+            break;
+        }
+        add_time(*step ? &b->masks : &b->first_masks, sl_clock_seconds() - start);
+        const int allowed = b->mask[id / 32] >> (id % 32) & 1;
+        const sl_status status = sl_grammar_state_accept(state, id, &err);
+        if ((status == SL_OK) != allowed) {
+            printf("  mask and accept differ\n");
+            result = -1;
+        }
+        if (!allowed) result = 0;
+    }
+    if (result == 1 && !sl_grammar_state_satisfied(state)) result = 0;
+done:
+    if (result < 0) printf("  error: %s\n", err.message);
+    sl_grammar_state_destroy(state);
+    return result;
+}
+
+static void run_tests(bench *b, const char *name, sl_grammar *grammar, const json_t *row) {
+    const json_t *tests = json_object_get(row, "tests"), *schema = json_object_get(row, "schema");
+    size_t index, bad = 0;
+    json_t *test;
+    json_array_foreach(tests, index, test) {
+        const int valid = json_is_true(json_object_get(test, "valid"));
+        int changed = 0;
+        size_t step = 0;
+        char *text = text_of(schema, json_object_get(test, "data"), &changed);
+        const int accepted = follow(b, grammar, text, &step);
+        b->reordered += (size_t)changed;
+        if (accepted != valid) {
+            bad++;
+            if (accepted < 0)
+                b->failures++;
+            else if (accepted)
+                b->wrong_accepts++;
+            else
+                b->wrong_rejects++;
+            printf("%s %s, test %zu, step %zu%s: %.300s\n", name,
+                   accepted < 0 ? "failed" : accepted ? "wrongly accepts" : "wrongly rejects",
+                   index, step, changed ? " (reordered)" : "", text);
+        }
+        free(text);
+    }
+    if (bad)
+        b->wrong++;
+    else
+        b->passing++;
+}
+
+static void run_line(bench *b, const char *line) {
+    json_t *row = json_loads(line, 0, NULL);
+    sl_error err = {0};
+    sl_grammar *grammar = NULL;
+    if (!row) return;
+    const char *name = json_string_value(json_object_get(row, "name"));
+    char *schema = json_dumps(json_object_get(row, "schema"), JSON_ENCODE_ANY);
+    const double start = sl_clock_seconds();
+    const sl_status status = sl_grammar_compile(SL_GRAMMAR_JSON_SCHEMA, schema, strlen(schema),
+                                                NULL, &grammar, &err);
+    const double seconds = sl_clock_seconds() - start;
+    add_time(&b->compiles, seconds);
+    if (b->verbose) printf("%s: %.0f us\n", name, seconds * 1e6);
+    if (status != SL_OK) {
+        b->refused++;
+        printf("%s refused: %s\n", name, err.message);
+    } else {
+        run_tests(b, name, grammar, row);
+    }
+    sl_grammar_close(grammar);
+    free(schema);
+    json_decref(row);
+}
+
+static int run(bench *b, FILE *file) {
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, file) > 0) run_line(b, line);
+    free(line);
+    printf("schemas: %zu passing, %zu refused, %zu wrong\n", b->passing, b->refused, b->wrong);
+    printf("instances: %zu wrongly accepted, %zu wrongly rejected, %zu failed, %zu reordered\n",
+           b->wrong_accepts, b->wrong_rejects, b->failures, b->reordered);
+    print_times("first masks", &b->first_masks);
+    print_times("masks", &b->masks);
+    print_times("compilations", &b->compiles);
+    return b->wrong != 0;
+}
+
+int main(int count, char **words) {
+    bench b = {.verbose = count > 3};
+    sl_error err = {0};
+    FILE *file = count > 2 ? fopen(words[2], "r") : NULL;
+    if (!file) {
+        fprintf(stderr, "grammar_bench TOKENIZER SCHEMAS.jsonl [verbose]\n");
+        return 2;
+    }
+    int result = 1;
+    double start = sl_clock_seconds();
+    if (sl_vocabulary_open(words[1], &b.vocabulary, &err) == SL_OK) {
+        printf("tokenizer: %.3f s\n", sl_clock_seconds() - start);
+        start = sl_clock_seconds();
+        if (sl_grammar_vocabulary_create(b.vocabulary, NULL, 0, &b.tokens, &err) == SL_OK) {
+            printf("tries: %.3f s\n", sl_clock_seconds() - start);
+            b.words = (sl_grammar_vocabulary_size(b.tokens) + 31) / 32;
+            b.mask = calloc(b.words, sizeof *b.mask);
+            b.ids = calloc(MAX_TOKENS, sizeof *b.ids);
+            if (b.mask && b.ids) result = run(&b, file);
+        }
+    }
+    if (err.status != SL_OK) fprintf(stderr, "%s\n", err.message);
+    fclose(file);
+    free(b.mask);
+    free(b.ids);
+    free(b.masks.items);
+    free(b.first_masks.items);
+    free(b.compiles.items);
+    sl_grammar_vocabulary_close(b.tokens);
+    sl_vocabulary_close(b.vocabulary);
+    return result;
+}
