@@ -140,7 +140,7 @@ static sl_status create_state(sl_grammar *grammar, const sl_grammar_vocabulary *
 
 sl_status sl_grammar_state_create(sl_grammar *grammar, const sl_grammar_vocabulary *vocabulary,
                                   sl_grammar_state **out, sl_error *err) {
-    sl_grammar_state *state;
+    sl_grammar_state *state = NULL;
     SL_NEED(grammar && vocabulary && out);
     SL_TRY(create_state(grammar, vocabulary, &state, err));
     const sl_automaton *automaton = sl_grammar_automaton(grammar);
@@ -155,7 +155,7 @@ sl_status sl_grammar_state_create(sl_grammar *grammar, const sl_grammar_vocabula
 
 sl_status sl_grammar_state_fork(const sl_grammar_state *state, sl_grammar_state **out,
                                 sl_error *err) {
-    sl_grammar_state *made;
+    sl_grammar_state *made = NULL;
     SL_NEED(state && out);
     SL_TRY(create_state(state->grammar, state->vocabulary, &made, err));
     const sl_status status = sl_matcher_fork(state->matcher, &made->matcher, err);

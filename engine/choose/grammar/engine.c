@@ -1,5 +1,6 @@
 /* engine.c - Sets of items, stack nodes and states. */
 #include "engine/choose/grammar/engine.h"
+#include "engine/choose/grammar/charset.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@ enum { ALIGN = 8, ITEM_WORDS = 3, MAX_WORDS = 64 << 20 };
 /* The first word of an item: a kind, and above it the phase inside an escape of a JSON string. */
 enum { ITEM_END, ITEM_CALL, ITEM_TEXT, ITEM_STRING };
 enum { PHASE_CHARACTERS, PHASE_BACKSLASH, PHASE_U, PHASE_U0, PHASE_U00, PHASE_U000, PHASE_U001 };
-enum { TRAIT_ACCEPTS = 1, TRAIT_FREE = 2 };
+enum { TRAIT_ACCEPTS = 1, TRAIT_FREE = 2, TRAIT_SPACIOUS = 4 };
 
 static bool fail(sl_engine *g, sl_status status) {
     if (g->status == SL_OK) g->status = status;
@@ -331,9 +332,12 @@ static uint32_t traits_of(const sl_engine *g, const sl_word_list *groups) {
         size_t count;
         const uint32_t *items = sl_word_table_get(&g->sets, groups->words[i + 1], &count);
         if (!groups->words[i] && count && items[0] == ITEM_END) traits |= TRAIT_ACCEPTS;
-        for (size_t k = 0; k < count; k += ITEM_WORDS)
+        for (size_t k = 0; k < count; k += ITEM_WORDS) {
             if (items[k] == ITEM_TEXT && items[k + 2] == g->automaton->free_target)
                 traits |= TRAIT_FREE;
+            if (items[k] == ITEM_STRING && sl_expr_spacious(&g->pool, items[k + 1], g->text))
+                traits |= TRAIT_SPACIOUS;
+        }
     }
     return traits;
 }
@@ -392,6 +396,10 @@ bool sl_engine_is_free(const sl_engine *g, uint32_t state) {
     return g->traits.words[state] & TRAIT_FREE;
 }
 
+bool sl_engine_is_spacious(const sl_engine *g, uint32_t state) {
+    return g->traits.words[state] & TRAIT_SPACIOUS;
+}
+
 static void prepare(sl_engine *g) {
     const sl_automaton *a = g->automaton;
     g->closures = sl_allocate(g->allocator, a->state_count * sizeof *g->closures, ALIGN);
@@ -401,6 +409,7 @@ static void prepare(sl_engine *g) {
         (void)fail(g, SL_NO_MEMORY);
         return;
     }
+    g->text = sl_charset_text(&g->pool);
     (void)put(g, &g->sets, NULL, 0);
     (void)put(g, &g->nodes, NULL, 0);
     (void)put_state(g); /* the dead one */

@@ -31,6 +31,7 @@ typedef struct {
     sl_word_list traits;  /* per state */
     sl_word_list work, groups, calls, todo; /* scratch */
     uint32_t initial;
+    sl_expr text; /* any text */
     size_t limit_words;
     sl_status status;
 } sl_engine;
@@ -53,5 +54,7 @@ static inline uint32_t sl_engine_next(sl_engine *engine, uint32_t state, unsigne
 bool sl_engine_accepts(const sl_engine *engine, uint32_t state);
 /* The text before a trigger: anything may follow. */
 bool sl_engine_is_free(const sl_engine *engine, uint32_t state);
+/* Inside a string that any characters can continue, whatever they are. */
+bool sl_engine_is_spacious(const sl_engine *engine, uint32_t state);
 SL_CHECKED sl_status sl_engine_check(const sl_engine *engine, sl_error *err);
 #endif

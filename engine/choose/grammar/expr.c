@@ -17,19 +17,25 @@ sl_status sl_expr_pool_check(const sl_expr_pool *pool, sl_error *err) {
 }
 
 static uint32_t marks_of(const sl_expr_pool *pool, const uint32_t *w, size_t count) {
-    bool nullable = false, sure = true;
+    bool nullable = false, sure = true, finite = false;
     switch (w[0]) {
-    case KIND_NONE: sure = false; break;
-    case KIND_EMPTY: nullable = true; break;
+    case KIND_NONE:
+        sure = false;
+        finite = true;
+        break;
+    case KIND_EMPTY: nullable = finite = true; break;
     case KIND_BYTES:
-    case KIND_LITERAL: break;
+    case KIND_LITERAL: finite = true; break;
     case KIND_CONCAT:
         nullable = sl_expr_nullable(pool, w[1]) && sl_expr_nullable(pool, w[2]);
         sure = sl_expr_sure(pool, w[1]) && sl_expr_sure(pool, w[2]);
+        finite = sl_expr_finite(pool, w[1]) && sl_expr_finite(pool, w[2]);
         break;
     case KIND_OR:
         sure = false;
+        finite = true;
         for (size_t i = 1; i < count; i++) {
+            finite &= sl_expr_finite(pool, w[i]);
             nullable |= sl_expr_nullable(pool, w[i]);
             sure |= sl_expr_sure(pool, w[i]);
         }
@@ -43,10 +49,12 @@ static uint32_t marks_of(const sl_expr_pool *pool, const uint32_t *w, size_t cou
     case KIND_REPEAT:
         nullable = w[2] == 0;
         sure = nullable || sl_expr_sure(pool, w[1]);
+        finite = w[3] != SL_EXPR_UNBOUNDED && sl_expr_finite(pool, w[1]);
         break;
     default: sure = nullable = sl_leaf_nullable(w); break;
     }
-    return (nullable ? MARK_NULLABLE : 0) | (sure || nullable ? MARK_ALIVE : 0);
+    return (nullable ? MARK_NULLABLE : 0) | (sure || nullable ? MARK_ALIVE : 0) |
+           (finite ? MARK_FINITE : 0);
 }
 
 sl_expr sl_expr_put(sl_expr_pool *pool, const uint32_t *words, size_t count) {
@@ -97,6 +105,24 @@ sl_status sl_expr_pool_copy(const sl_expr_pool *from, size_t limit, sl_expr_pool
 
 bool sl_expr_nullable(const sl_expr_pool *pool, sl_expr e) {
     return pool->marks.words[e] & MARK_NULLABLE;
+}
+
+bool sl_expr_finite(const sl_expr_pool *pool, sl_expr e) {
+    return pool->marks.words[e] & MARK_FINITE;
+}
+
+bool sl_expr_spacious(const sl_expr_pool *pool, sl_expr e, sl_expr all) {
+    size_t count, inner;
+    bool found = false;
+    if (e == all) return true;
+    const uint32_t *w = sl_word_table_get(&pool->nodes, e, &count);
+    if (w[0] != KIND_AND) return false;
+    for (size_t i = 1; i < count; i++) {
+        const uint32_t *part = sl_word_table_get(&pool->nodes, w[i], &inner);
+        found |= w[i] == all;
+        if (w[i] != all && (part[0] != KIND_NOT || !sl_expr_finite(pool, part[1]))) return false;
+    }
+    return found;
 }
 
 bool sl_expr_sure(const sl_expr_pool *pool, sl_expr e) {

@@ -83,6 +83,11 @@ bool sl_expr_alive(sl_expr_pool *pool, sl_expr e);
 bool sl_expr_matches(sl_expr_pool *pool, sl_expr e, const char *text, size_t bytes);
 /* Whether e is a literal, and its first byte; for a quick rejection of derivatives. */
 bool sl_expr_first(const sl_expr_pool *pool, sl_expr e, unsigned *byte);
+/* Whether there are finitely many texts of e, as far as its form shows. */
+bool sl_expr_finite(const sl_expr_pool *pool, sl_expr e);
+/* Whether every text of `all` can be continued to one of e, as far as the form of e shows: e is
+ * `all`, or `all` without finitely many texts. */
+bool sl_expr_spacious(const sl_expr_pool *pool, sl_expr e, sl_expr all);
 /* Splits classes[256] so that all bytes of a class have the same derivative of e.  `whole`: of all
  * expressions that e is made of, not only those at its beginning.  count: classes so far. */
 void sl_expr_split(sl_expr_pool *pool, sl_expr e, bool whole, uint16_t classes[256],

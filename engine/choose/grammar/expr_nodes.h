@@ -18,7 +18,12 @@ enum {
                     * comparison, phase (0: integer, 1: fraction), digits read, order so far */
     KIND_MULTIPLE, /* divisor, shift, remainder, phase, fraction digits that still count */
 };
-enum { MARK_NULLABLE = 1, MARK_ALIVE = 2, MARK_DEAD = 4 };
+enum {
+    MARK_NULLABLE = 1,
+    MARK_ALIVE = 2,
+    MARK_DEAD = 4,
+    MARK_FINITE = 8,
+};
 
 sl_expr sl_expr_put(sl_expr_pool *pool, const uint32_t *words, size_t count);
 sl_expr sl_expr_fail(sl_expr_pool *pool, sl_status status);

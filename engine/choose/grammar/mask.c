@@ -79,11 +79,14 @@ static void follow_character(reached *r, uint32_t state) {
 static uint32_t find_reach(sl_engine *engine, uint32_t state) {
     reached all = {.engine = engine};
     unsigned begin = 0;
+    const bool spacious = sl_engine_is_spacious(engine, state);
     reach(&all, state);
     for (unsigned depth = 0; depth < SL_SHORT_BODY; depth++) {
         const unsigned end = all.count;
         for (unsigned i = begin; i < end; i++) follow_character(&all, all.states[i]);
-        if (all.dies || all.too_many) return REACH_NONE;
+        if (all.dies) return REACH_NONE;
+        if (all.too_many || (spacious && depth))
+            return spacious ? REACH_ALL : REACH_NONE;
         if (all.count == end) return end == 1 ? REACH_SAME_ONE : REACH_ALL;
         begin = end;
     }

@@ -342,7 +342,7 @@ static sl_status take_sequence(parser *p, part *out) {
     sl_word_list parts = {0};
     sl_status status = SL_OK;
     while (more(p) && !next_is(p, "|") && !next_is(p, ")")) {
-        part item;
+        part item = {0};
         const bool positive = take(p, "(?=");
         if (positive || take(p, "(?!"))
             SL_TRY_ELSE(done, take_lookahead(p, !positive, &item));

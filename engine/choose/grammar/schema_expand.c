@@ -135,7 +135,7 @@ static sl_status hold_choices(expansion *x, partial *p, const json_t *s) {
 }
 
 static sl_status hold(expansion *x, partial *p, const json_t *s) {
-    const json_t *all = json_object_get(s, "allOf"), *item, *target;
+    const json_t *all = json_object_get(s, "allOf"), *target;
     uint32_t types;
     size_t index;
     if (json_is_true(s) || has_fact(p, FACT_SCHEMA, s)) return SL_OK;
@@ -158,7 +158,9 @@ static sl_status hold(expansion *x, partial *p, const json_t *s) {
     p->types &= types;
     add_fact(x, p, &(fact){.kind = FACT_SCHEMA, .schema = s});
     if (all) SL_TRY(check_list(x, s, "allOf", all));
-    json_array_foreach(all, index, item) add_term(x, p, item, false);
+    /* What is added last is expanded first, and properties keep the order of the list. */
+    for (index = json_array_size(all); index-- > 0;)
+        add_term(x, p, json_array_get(all, index), false);
     return hold_choices(x, p, s);
 }
 
