@@ -5,7 +5,8 @@
 #include "base/structs.h"
 #include "engine/choose/grammar/cache.h"
 #include "engine/choose/grammar/matcher.h"
-#include "engine/session/model.h"
+#include "engine/session/session.h"
+#include <math.h>
 #include <string.h>
 
 enum { MAX_FORCED_BYTES = 1024, MAX_FORCED_TOKENS = 2 * MAX_FORCED_BYTES, MAX_CACHED = 1 << 16 };
@@ -19,6 +20,10 @@ struct sl_grammar_state {
     sl_grammar *grammar;
     const sl_grammar_vocabulary *vocabulary;
     sl_matcher *matcher;
+    uint32_t *mask;    /* scratch of sl_grammar_state_sample for `vocab` logits */
+    float *logits;
+    sl_candidate *candidates;
+    uint32_t vocab;
 };
 
 static sl_status take_options(const sl_grammar_options *given, sl_grammar_options *out,
@@ -166,8 +171,59 @@ sl_status sl_grammar_state_fork(const sl_grammar_state *state, sl_grammar_state 
     return status;
 }
 
+static void free_scratch(sl_grammar_state *state) {
+    const uint32_t vocab = state->vocab;
+    sl_release(NULL, state->mask, sl_mask_words(vocab) * sizeof *state->mask, sizeof(uint32_t));
+    sl_release(NULL, state->logits, vocab * sizeof *state->logits, sizeof(float));
+    sl_release(NULL, state->candidates,
+               sl_choose_candidates(vocab) * sizeof *state->candidates, _Alignof(sl_candidate));
+    state->mask = NULL;
+    state->logits = NULL;
+    state->candidates = NULL;
+}
+
+static sl_status make_scratch(sl_grammar_state *state, uint32_t vocab, sl_error *err) {
+    if (state->candidates && state->vocab == vocab) return SL_OK;
+    free_scratch(state);
+    state->vocab = vocab;
+    state->mask = sl_allocate(NULL, sl_mask_words(vocab) * sizeof *state->mask, sizeof(uint32_t));
+    state->logits = sl_allocate(NULL, vocab * sizeof *state->logits, sizeof(float));
+    state->candidates = sl_allocate(NULL, sl_choose_candidates(vocab) * sizeof *state->candidates,
+                                    _Alignof(sl_candidate));
+    if (state->mask && state->logits && state->candidates) return SL_OK;
+    free_scratch(state);
+    return sl_no_memory(err, "masked logits", vocab * sizeof *state->logits);
+}
+
+sl_status sl_grammar_state_sample(sl_grammar_state *state, sl_session *session,
+                                  const sl_sampling *given, sl_token *out, sl_error *err) {
+    sl_sampling sampling = {0};
+    size_t count = 0;
+    bool any = false;
+    SL_NEED(state && session && given && out);
+    SL_TRY(SL_STRUCT_TAKE(sl_sampling, &sampling, given, err));
+    const float *logits = sl_session_logits(session, &count);
+    if (!logits)
+        return sl_fail(err, SL_INVALID, "nothing to sample from: extend the session first");
+    SL_TRY(make_scratch(state, (uint32_t)count, err));
+    SL_TRY(sl_matcher_mask(state->matcher, state->mask, sl_mask_words(state->vocab), err));
+    for (uint32_t i = 0; i < state->vocab; i++) {
+        const bool allowed = state->mask[i / 32] >> (i % 32) & 1;
+        state->logits[i] = allowed ? logits[i] : -INFINITY;
+        any |= allowed;
+    }
+    if (!any)
+        return sl_fail(err, SL_INVALID, "grammar: no token of the vocabulary can come next");
+    *out = sl_sample(state->logits, state->vocab, &sampling, sl_session_length(session),
+                     state->candidates);
+    if (*out < 0 || !(state->mask[*out / 32] >> (*out % 32) & 1))
+        return sl_fail(err, SL_FORMAT, "no allowed logit is a number");
+    return SL_OK;
+}
+
 void sl_grammar_state_destroy(sl_grammar_state *state) {
     if (!state) return;
+    free_scratch(state);
     sl_matcher_destroy(state->matcher);
     sl_grammar_release(state->grammar);
     sl_release(NULL, state, sizeof *state, _Alignof(sl_grammar_state));

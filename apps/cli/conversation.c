@@ -74,7 +74,8 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
     *out = (cli_conversation){.options = options, .messages = json_array(), .streams = true};
     if (!load_system(options, &out->system) || !load_tools(options, &out->tools) ||
         !cli_open_model(options, 0, &out->model) ||
-        !cli_open_session(out->model, options, &out->session) || !allocate(out))
+        !cli_open_session(out->model, options, &out->session) ||
+        !cli_constraint_open(options, out->model, &out->constraint) || !allocate(out))
         return false;
     out->sampling = cli_sampling(out->model, options);
     cli_note_idle_variables(out->model, options);
@@ -90,6 +91,7 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
 }
 
 void cli_conversation_close(cli_conversation *conversation) {
+    cli_constraint_close(&conversation->constraint);
     sl_session_destroy(conversation->session);
     sl_model_close(conversation->model);
     json_decref(conversation->messages);
@@ -338,6 +340,43 @@ static cli_ending generate(writer *w, sl_error *err) {
     return CLI_LIMITED;
 }
 
+/* Tokens of a constrained answer, or one of a thought before it, at the end of the list. */
+static sl_status next_tokens(writer *w, size_t capacity, cli_tokens *out, sl_error *err) {
+    cli_conversation *c = w->conversation;
+    out->count = 1;
+    if (w->thinking.thinking || w->thinking.heading || w->thinking.tag)
+        return next_token(c, true, out->ids, err);
+    return cli_constraint_next(&c->constraint, c->session, &c->sampling, out, capacity, err);
+}
+
+/* The same as generate, with the grammar of the options from the end of the thoughts on. */
+static cli_ending generate_constrained(writer *w, sl_error *err) {
+    cli_conversation *c = w->conversation;
+    cli_answer *answer = w->answer;
+    const uint32_t context = cli_model_info(c->model).context_tokens;
+    const size_t limit = c->options->predict_given ? c->options->predict : SIZE_MAX;
+    sl_status status = cli_constraint_begin(&c->constraint, err);
+    while (status == SL_OK && answer->token_count < limit) {
+        const size_t length = sl_session_length(c->session), room = context - length;
+        const size_t left = limit - answer->token_count;
+        cli_tokens made = {.ids = &c->tokens[length]};
+        status = next_tokens(w, left < room ? left : room, &made, err);
+        if (status != SL_OK) break;
+        if (sl_model_token_ends(c->model, made.ids[0])) return CLI_ENDED;
+        for (size_t i = 0; i < made.count; i++) {
+            answer->token_count++;
+            if (write_token(w, made.ids[i])) continue;
+            *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
+            return CLI_REPLY_FAILED;
+        }
+        if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
+        if (!room) return CLI_FULL;
+        status = extend(c, made.count, err);
+    }
+    if (status == SL_OK) return CLI_LIMITED;
+    return status == SL_CANCELLED ? CLI_STOPPED : CLI_REPLY_FAILED;
+}
+
 static void continue_prompt(cli_conversation *c, const prompt *p, cli_answer *answer) {
     sl_error err;
     const char *think = c->options->think;
@@ -348,7 +387,9 @@ static void continue_prompt(cli_conversation *c, const prompt *p, cli_answer *an
     answer->prompt_tokens = p->count;
     answer->tokens = c->tokens + p->count;
     const sl_status status = prefill(c, p->tokens, p->count, &err);
-    answer->ending = status == SL_OK          ? generate(&w, &err)
+    const bool constrained = c->constraint.grammar != NULL;
+    answer->ending = status == SL_OK          ? constrained ? generate_constrained(&w, &err)
+                                                            : generate(&w, &err)
                      : status == SL_CANCELLED ? CLI_STOPPED
                                               : CLI_REPLY_FAILED;
     set_dim(&w, false);

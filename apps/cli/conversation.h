@@ -1,7 +1,7 @@
 /* conversation.h - Answering: from messages or plain text to streamed tokens, for run and chat. */
 #ifndef SL_APPS_CONVERSATION_H
 #define SL_APPS_CONVERSATION_H
-#include "apps/cli/cli.h"
+#include "apps/cli/constrained.h"
 
 typedef struct {
     const cli_options *options;
@@ -13,7 +13,8 @@ typedef struct {
     sl_token *tokens; /* [context + 1]: what the session has seen, then what comes next */
     sl_sampling sampling;
     uint64_t end_tokens; /* that ended answers so far */
-    bool streams;        /* answers go to standard output as they come */
+    cli_constraint constraint;
+    bool streams; /* answers go to standard output as they come */
 } cli_conversation;
 
 typedef enum {

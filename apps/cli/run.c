@@ -64,7 +64,8 @@ static int check(const cli_options *options) {
                           "--raw uses no chat template, which --think and --template-arg need");
     if (options->system && options->system_file)
         return cli_misuse(CLI_run, "--system and --system-file: give only one of them");
-    return cli_profile_check(CLI_run, options);
+    const int result = cli_constraint_check(options);
+    return result == CLI_OK ? cli_profile_check(CLI_run, options) : result;
 }
 
 static const char *ending_name(cli_ending ending) {

@@ -35,8 +35,8 @@ typedef enum {
 
 typedef struct {
     size_t struct_size;
-    uint32_t whitespace; /* JSON: characters at most wherever JSON allows whitespace after '{', '[',
-                          * ',', ':' and before '}', ']'; default 64 */
+    uint32_t whitespace; /* JSON: whitespace at the beginning, after '{', '[', ',', ':' and before
+                          * '}', ']': characters at most at each place; default 64 */
     int compact;         /* JSON: nonzero: no whitespace */
     int closed;          /* JSON: nonzero: objects with properties have no others where the schema
                           * does not say so (additionalProperties) */
@@ -122,6 +122,12 @@ SL_API int sl_grammar_state_ended(const sl_grammar_state *state);
  */
 SL_API SL_CHECKED sl_status sl_grammar_state_forced(sl_grammar_state *state, sl_token *tokens,
                                                     size_t capacity, size_t *out_count,
+                                                    sl_error *err);
+
+/* Samples a token that may come next, from the logits after the last token of a session.  Neither
+ * the state nor the session is changed. */
+SL_API SL_CHECKED sl_status sl_grammar_state_sample(sl_grammar_state *state, sl_session *session,
+                                                    const sl_sampling *sampling, sl_token *out,
                                                     sl_error *err);
 
 #ifdef __cplusplus

@@ -151,26 +151,26 @@ typedef struct {
     const void *ctx;
 } naming;
 
-static sl_status refuse_recursion(const naming *naming, uint32_t rule, sl_error *err) {
-    if (naming->name)
+static sl_status refuse_recursion(const naming *names, uint32_t rule, sl_error *err) {
+    if (names->name)
         return sl_fail(err, SL_UNSUPPORTED, "grammar: rule '%s' can begin with itself",
-                       naming->name(naming->ctx, rule));
+                       names->name(names->ctx, rule));
     return sl_fail(err, SL_UNSUPPORTED, "grammar: a rule can begin with itself");
 }
 
-static sl_status visit(sl_automaton *a, walk *w, uint32_t rule, const naming *naming,
+static sl_status visit(sl_automaton *a, walk *w, uint32_t rule, const naming *names,
                        sl_error *err) {
     sl_word_list calls = {0};
     sl_status status = SL_OK;
     if (w->color[rule] == 2) return SL_OK;
-    if (w->color[rule] == 1) return refuse_recursion(naming, rule, err);
+    if (w->color[rule] == 1) return refuse_recursion(names, rule, err);
     if (++w->depth > MAX_DEPTH)
         return sl_fail(err, SL_UNSUPPORTED, "grammar: rules that begin with rules, over %d deep",
                        MAX_DEPTH);
     w->color[rule] = 1;
     if (!first_calls(a, w, rule, &calls)) status = sl_no_memory(err, "a grammar", calls.count);
     for (size_t i = 0; status == SL_OK && i < calls.count; i++)
-        status = visit(a, w, calls.words[i], naming, err);
+        status = visit(a, w, calls.words[i], names, err);
     sl_word_list_free(a->pool.allocator, &calls);
     w->color[rule] = 2;
     w->depth--;
@@ -178,14 +178,14 @@ static sl_status visit(sl_automaton *a, walk *w, uint32_t rule, const naming *na
     return status;
 }
 
-static sl_status order_rules(finish *f, const naming *naming, sl_error *err) {
+static sl_status order_rules(finish *f, const naming *names, sl_error *err) {
     sl_automaton *a = f->a;
     walk w = {.next_order = (uint32_t)a->rule_count};
     w.stack = SL_ARENA_NEW_ARRAY(&f->arena, uint32_t, a->state_count + 1);
     w.seen = SL_ARENA_NEW_ARRAY(&f->arena, uint32_t, a->state_count);
     w.color = SL_ARENA_NEW_ARRAY(&f->arena, uint8_t, a->rule_count);
     if (!w.stack || !w.seen || !w.color) return sl_no_memory(err, "a grammar", a->state_count);
-    for (uint32_t r = 0; r < a->rule_count; r++) SL_TRY(visit(a, &w, r, naming, err));
+    for (uint32_t r = 0; r < a->rule_count; r++) SL_TRY(visit(a, &w, r, names, err));
     return SL_OK;
 }
 
@@ -223,7 +223,7 @@ static void classify(sl_automaton *a, uint8_t *seen) {
     for (unsigned b = 256; b-- > 0;) a->class_byte[a->classes[b]] = (uint8_t)b;
 }
 
-static sl_status run(finish *f, const naming *naming, sl_error *err) {
+static sl_status run(finish *f, const naming *names, sl_error *err) {
     sl_automaton *a = f->a;
     if (!prepare(f)) return sl_no_memory(err, "a grammar", a->state_count);
     mark(f, true);
@@ -235,16 +235,16 @@ static sl_status run(finish *f, const naming *naming, sl_error *err) {
     if (!seen) return sl_no_memory(err, "a grammar", a->state_count);
     classify(a, seen);
     SL_TRY(sl_automaton_check(a, err));
-    return order_rules(f, naming, err);
+    return order_rules(f, names, err);
 }
 
 sl_status sl_automaton_finish(sl_automaton *a, sl_rule_name_fn *name, const void *ctx,
                               sl_error *err) {
     finish f = {.a = a};
-    const naming naming = {name, ctx};
+    const naming names = {name, ctx};
     SL_TRY(sl_automaton_check(a, err));
     sl_arena_init(&f.arena, a->pool.allocator);
-    const sl_status status = run(&f, &naming, err);
+    const sl_status status = run(&f, &names, err);
     sl_arena_deinit(&f.arena);
     return status;
 }

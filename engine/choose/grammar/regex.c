@@ -17,6 +17,7 @@ typedef struct {
     sl_regex_mode mode;
     bool fold;  /* (?i: ASCII letters match in both cases */
     bool looks; /* there is a lookahead */
+    sl_expr after; /* what may follow a match */
     sl_error *err;
 } parser;
 
@@ -24,6 +25,7 @@ typedef struct {
 typedef struct {
     sl_expr expr;
     unsigned begins, ends;
+    bool looks; /* it has a lookahead, and goes on to the end of the text */
 } part;
 
 static sl_status refuse(const parser *p, sl_status status, const char *what) {
@@ -326,14 +328,12 @@ static sl_status take_lookahead(parser *p, bool negated, part *out) {
     if (!outermost) return refuse(p, SL_UNSUPPORTED, "lookahead inside a group is not supported");
     SL_TRY(take_sequence(p, &rest));
     const sl_expr ahead = sl_expr_concat(p->pool, condition.expr, SL_EXPR_ALL);
-    const sl_expr end = sl_expr_byte(p->pool, SL_EXPR_END_BYTE);
-    const sl_expr after = sl_expr_concat(
-        p->pool, rest.expr,
-        p->mode == SL_REGEX_SEARCH ? SL_EXPR_ALL : sl_expr_optional(p->pool, end));
+    const sl_expr after =
+        rest.looks ? rest.expr : sl_expr_concat(p->pool, rest.expr, p->after);
     out->expr = sl_expr_and(p->pool, negated ? sl_expr_not(p->pool, ahead) : ahead, after);
     out->begins = rest.begins + condition.begins;
     out->ends = rest.ends;
-    p->looks = true;
+    out->looks = p->looks = true;
     return SL_OK;
 }
 
@@ -350,6 +350,7 @@ static sl_status take_sequence(parser *p, part *out) {
             SL_TRY_ELSE(done, take_quantified(p, &item));
         out->begins += item.begins;
         out->ends += item.ends;
+        out->looks |= item.looks;
         if (sl_word_list_add(p->pool->allocator, &parts, item.expr)) continue;
         status = sl_no_memory(p->err, "a regular expression", parts.count);
         goto done;
@@ -373,6 +374,8 @@ static sl_status take_alternatives(parser *p, part *out) {
     do {
         part branch;
         SL_TRY_ELSE(done, take_sequence(p, &branch));
+        if (p->nesting == 1 && !branch.looks)
+            branch.expr = sl_expr_concat(p->pool, branch.expr, p->after);
         if (!sl_word_list_add(p->pool->allocator, &parts, branch.expr)) {
             status = sl_no_memory(p->err, "a regular expression", parts.count);
             goto done;
@@ -392,21 +395,16 @@ sl_status sl_regex_parse(sl_expr_pool *pool, const char *text, size_t bytes, sl_
     parser p = {.pool = pool, .text = text, .bytes = bytes, .mode = mode, .err = err};
     part whole;
     sl_byte_set anchors = {0};
-    SL_TRY(take_alternatives(&p, &whole));
-    if (more(&p)) return refuse(&p, SL_FORMAT, "')' without '('");
-    const sl_expr begin = sl_expr_byte(pool, SL_EXPR_BEGIN_BYTE);
-    const sl_expr end = sl_expr_byte(pool, SL_EXPR_END_BYTE);
-    sl_expr before = sl_expr_optional(pool, begin), after = sl_expr_optional(pool, end);
-    *out = whole.expr;
+    sl_expr before = sl_expr_optional(pool, sl_expr_byte(pool, SL_EXPR_BEGIN_BYTE));
+    p.after = sl_expr_optional(pool, sl_expr_byte(pool, SL_EXPR_END_BYTE));
     if (mode == SL_REGEX_SEARCH) {
         sl_byte_set_add(&anchors, SL_EXPR_BEGIN_BYTE, SL_EXPR_END_BYTE);
-        before = after = sl_expr_star(
+        before = p.after = sl_expr_star(
             pool, sl_expr_or(pool, sl_charset_any(pool), sl_expr_bytes(pool, &anchors)));
     }
-    if (mode == SL_REGEX_SEARCH || whole.begins || whole.ends || p.looks) {
-        *out = sl_expr_concat(pool, before, sl_expr_concat(pool, *out, after));
-        *out = sl_expr_unanchored(pool, *out);
-    }
+    SL_TRY(take_alternatives(&p, &whole));
+    if (more(&p)) return refuse(&p, SL_FORMAT, "')' without '('");
+    *out = sl_expr_unanchored(pool, sl_expr_concat(pool, before, whole.expr));
     if (p.looks) *out = sl_expr_and(pool, *out, sl_charset_text(pool));
     return sl_expr_pool_check(pool, err);
 }

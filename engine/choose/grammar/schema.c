@@ -131,12 +131,18 @@ static void read_draft(compiler *c) {
 }
 
 static sl_status compile(compiler *c, uint32_t *out_rule) {
-    uint32_t set;
+    uint32_t set, inner;
     read_draft(c);
     SL_TRY(prepare(c));
     SL_TRY(sl_schema_collect(c));
     SL_TRY(sl_schema_put_set(c, &(term){c->root, false}, 1, &set));
-    SL_TRY(sl_schema_rule(c, set, out_rule));
+    SL_TRY(sl_schema_rule(c, set, &inner));
+    *out_rule = sl_automaton_rule(c->automaton);
+    const uint32_t begun = sl_automaton_state(c->automaton);
+    SL_TRY(sl_automaton_check(c->automaton, c->err));
+    const sl_rule *outer = &c->automaton->rules[*out_rule];
+    sl_automaton_text(c->automaton, outer->start, c->whitespace, begun);
+    sl_automaton_edge(c->automaton, SL_EDGE_CALL, begun, inner, outer->end);
     while (c->queue.count) SL_TRY(build_rule(c, c->queue.words[--c->queue.count]));
     return SL_OK;
 }
