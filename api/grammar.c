@@ -20,7 +20,7 @@ struct sl_grammar_state {
     sl_grammar *grammar;
     const sl_grammar_vocabulary *vocabulary;
     sl_matcher *matcher;
-    uint32_t *mask;    /* scratch of sl_grammar_state_sample for `vocab` logits */
+    uint32_t *mask; /* scratch of sl_grammar_state_sample for `vocab` logits */
     float *logits;
     sl_candidate *candidates;
     uint32_t vocab;
@@ -49,7 +49,9 @@ sl_status sl_grammar_compile_tags(const sl_grammar_tag *tags, size_t count, cons
     return sl_grammar_build_tags(tags, count, trigger, &options, out, err);
 }
 
-void sl_grammar_close(sl_grammar *grammar) { sl_grammar_release(grammar); }
+void sl_grammar_close(sl_grammar *grammar) {
+    sl_grammar_release(grammar);
+}
 
 sl_status sl_grammar_cache_create(uint32_t capacity, sl_grammar_cache **out, sl_error *err) {
     SL_NEED(out);
@@ -60,7 +62,9 @@ sl_status sl_grammar_cache_create(uint32_t capacity, sl_grammar_cache **out, sl_
     return *out ? SL_OK : sl_no_memory(err, "a grammar cache", capacity);
 }
 
-void sl_grammar_cache_destroy(sl_grammar_cache *cache) { sl_grammar_cache_free(cache); }
+void sl_grammar_cache_destroy(sl_grammar_cache *cache) {
+    sl_grammar_cache_free(cache);
+}
 
 sl_status sl_grammar_cache_compile(sl_grammar_cache *cache, sl_grammar_kind kind, const char *text,
                                    size_t bytes, const sl_grammar_options *given, sl_grammar **out,
@@ -85,8 +89,7 @@ static sl_trie_token read_token(const void *ctx, uint32_t token) {
     sl_trie_token out = {0};
     out.text = sl_tokenizer_text(source->tokenizer, (int32_t)token, &out.bytes);
     out.control = sl_tokenizer_is_special(source->tokenizer, (int32_t)token);
-    for (size_t i = 0; i < source->end_count; i++)
-        out.ends |= source->ends[i] == (sl_token)token;
+    for (size_t i = 0; i < source->end_count; i++) out.ends |= source->ends[i] == (sl_token)token;
     return out;
 }
 
@@ -110,8 +113,7 @@ sl_status sl_grammar_vocabulary_of_model(const sl_model *model, sl_grammar_vocab
     SL_NEED(model && out);
     const token_source source = {model->text.tokenizer, model->text.end_tokens,
                                  model->text.end_count};
-    if (!source.tokenizer)
-        return sl_fail(err, SL_UNSUPPORTED, "the model has no tokenizer.json");
+    if (!source.tokenizer) return sl_fail(err, SL_UNSUPPORTED, "the model has no tokenizer.json");
     return create_vocabulary(&source, &model->allocator, out, err);
 }
 
@@ -149,8 +151,8 @@ sl_status sl_grammar_state_create(sl_grammar *grammar, const sl_grammar_vocabula
     SL_NEED(grammar && vocabulary && out);
     SL_TRY(create_state(grammar, vocabulary, &state, err));
     const sl_automaton *automaton = sl_grammar_automaton(grammar);
-    const sl_status status = sl_matcher_create(
-        automaton, vocabulary->tries, automaton->pool.allocator, &state->matcher, err);
+    const sl_status status = sl_matcher_create(automaton, vocabulary->tries,
+                                               automaton->pool.allocator, &state->matcher, err);
     if (status == SL_OK)
         *out = state;
     else
@@ -175,8 +177,8 @@ static void free_scratch(sl_grammar_state *state) {
     const uint32_t vocab = state->vocab;
     sl_release(NULL, state->mask, sl_mask_words(vocab) * sizeof *state->mask, sizeof(uint32_t));
     sl_release(NULL, state->logits, vocab * sizeof *state->logits, sizeof(float));
-    sl_release(NULL, state->candidates,
-               sl_choose_candidates(vocab) * sizeof *state->candidates, _Alignof(sl_candidate));
+    sl_release(NULL, state->candidates, sl_choose_candidates(vocab) * sizeof *state->candidates,
+               _Alignof(sl_candidate));
     state->mask = NULL;
     state->logits = NULL;
     state->candidates = NULL;
@@ -212,8 +214,7 @@ sl_status sl_grammar_state_sample(sl_grammar_state *state, sl_session *session,
         state->logits[i] = allowed ? logits[i] : -INFINITY;
         any |= allowed;
     }
-    if (!any)
-        return sl_fail(err, SL_INVALID, "grammar: no token of the vocabulary can come next");
+    if (!any) return sl_fail(err, SL_INVALID, "grammar: no token of the vocabulary can come next");
     *out = sl_sample(state->logits, state->vocab, &sampling, sl_session_length(session),
                      state->candidates);
     if (*out < 0 || !(state->mask[*out / 32] >> (*out % 32) & 1))
@@ -290,8 +291,8 @@ sl_status sl_grammar_state_forced(sl_grammar_state *state, sl_token *tokens, siz
     SL_TRY(sl_matcher_forced(state->matcher, forced, sizeof forced, &bytes, err));
     if (!bytes) return SL_OK;
     const sl_tokenizer_input input = {forced, bytes, {.everywhere = true}};
-    SL_TRY(sl_tokenizer_encode_input(state->vocabulary->tokenizer, &input, found,
-                                     MAX_FORCED_TOKENS, &count, err));
+    SL_TRY(sl_tokenizer_encode_input(state->vocabulary->tokenizer, &input, found, MAX_FORCED_TOKENS,
+                                     &count, err));
     if (count > MAX_FORCED_TOKENS) return SL_OK;
     SL_TRY(certain_tokens(state, forced, bytes, found, &count, err));
     if (count > capacity) count = capacity;

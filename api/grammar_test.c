@@ -1,5 +1,5 @@
-/* grammar_test.c - Constrained output: what jsonschema and Python's re say, masks against a trial of
- * every token, forks, triggers, and grammars that are refused. */
+/* grammar_test.c - Constrained output: what jsonschema and Python's re say, masks against a trial
+ * of every token, forks, triggers, and grammars that are refused. */
 #include "sluice/grammar.h"
 #include <jansson.h>
 #include <setjmp.h>
@@ -37,7 +37,9 @@ static int teardown(void **state) {
     return 0;
 }
 
-static int allowed(sl_token token) { return mask[token / 32] >> (token % 32) & 1; }
+static int allowed(sl_token token) {
+    return mask[token / 32] >> (token % 32) & 1;
+}
 
 static sl_grammar *compile(sl_grammar_kind kind, const char *text) {
     sl_grammar *grammar = NULL;
@@ -54,9 +56,9 @@ static int takes(sl_grammar *grammar, const char *text) {
     sl_error err = {0};
     size_t count = 0;
     int fine = 1;
-    assert_int_equal(sl_vocabulary_encode_plain(vocabulary, text, strlen(text), ids, MOST_TOKENS,
-                                                &count, &err),
-                     SL_OK);
+    assert_int_equal(
+        sl_vocabulary_encode_plain(vocabulary, text, strlen(text), ids, MOST_TOKENS, &count, &err),
+        SL_OK);
     assert_true(count <= MOST_TOKENS);
     assert_int_equal(sl_grammar_state_create(grammar, tokens, &state, &err), SL_OK);
     for (size_t i = 0; i < count && fine; i++) {
@@ -157,10 +159,13 @@ static void grammars_of_other_kinds(void **state) {
         {SL_GRAMMAR_CHOICES, "[\"yes\", \"no\", \"not yet\"]", "not yet", 1},
         {SL_GRAMMAR_CHOICES, "[\"yes\", \"no\", \"not yet\"]", "not", 0},
         {SL_GRAMMAR_CHOICES, "[\"yes\", \"no\", \"not yet\"]", "no", 1},
-        {SL_GRAMMAR_GBNF, "root ::= sum\nsum ::= item (\"+\" item)*  # a comment\n"
-                          "item ::= [0-9]+ | \"(\" sum \")\"", "1+(22+3)+((4))", 1},
-        {SL_GRAMMAR_GBNF, "root ::= sum\nsum ::= item (\"+\" item)*\nitem ::= [0-9]+ | \"(\" sum \")\"",
-         "1+(22+3", 0},
+        {SL_GRAMMAR_GBNF,
+         "root ::= sum\nsum ::= item (\"+\" item)*  # a comment\n"
+         "item ::= [0-9]+ | \"(\" sum \")\"",
+         "1+(22+3)+((4))", 1},
+        {SL_GRAMMAR_GBNF,
+         "root ::= sum\nsum ::= item (\"+\" item)*\nitem ::= [0-9]+ | \"(\" sum \")\"", "1+(22+3",
+         0},
         {SL_GRAMMAR_GBNF, "root ::= a{2,3} b?\na ::= \"x\" | \"\\u00e4\"\nb ::= [^a-z]",
          "x\xC3\xA4x!", 1},
         {SL_GRAMMAR_GBNF, "root ::= a{2,3} b?\na ::= \"x\" | \"\\u00e4\"\nb ::= [^a-z]", "x!", 0},
@@ -258,8 +263,8 @@ static void hostile_grammars_are_bounded(void **state) {
     deep[200000] = 0;
     sl_grammar *grammar = NULL;
     sl_error err = {0};
-    assert_int_not_equal(
-        sl_grammar_compile(SL_GRAMMAR_REGEX, deep, 200000, NULL, &grammar, &err), SL_OK);
+    assert_int_not_equal(sl_grammar_compile(SL_GRAMMAR_REGEX, deep, 200000, NULL, &grammar, &err),
+                         SL_OK);
     memset(deep, '[', 200000);
     assert_int_not_equal(
         sl_grammar_compile(SL_GRAMMAR_JSON_SCHEMA, deep, 200000, NULL, &grammar, &err), SL_OK);

@@ -388,8 +388,8 @@ static void continue_prompt(cli_conversation *c, const prompt *p, cli_answer *an
     answer->tokens = c->tokens + p->count;
     const sl_status status = prefill(c, p->tokens, p->count, &err);
     const bool constrained = c->constraint.grammar != NULL;
-    answer->ending = status == SL_OK          ? constrained ? generate_constrained(&w, &err)
-                                                            : generate(&w, &err)
+    answer->ending = status == SL_OK
+                         ? constrained ? generate_constrained(&w, &err) : generate(&w, &err)
                      : status == SL_CANCELLED ? CLI_STOPPED
                                               : CLI_REPLY_FAILED;
     set_dim(&w, false);

@@ -16,8 +16,8 @@
  * pattern, format or length, and in names, characters are written as they are, and escaped only
  * where JSON demands it or with a short escape.  Numbers with bounds other than 0 or multipleOf
  * have no exponent.  Formats of the standard are checked, others are ignored.  Not supported:
- * uniqueItems, contains, unevaluated*, references to other documents, and negations (not, oneOf, if)
- * of what cannot be negated. */
+ * uniqueItems, contains, unevaluated*, references to other documents, and negations (not, oneOf,
+ * if) of what cannot be negated. */
 #ifndef SLUICE_GRAMMAR_H
 #define SLUICE_GRAMMAR_H
 #include "sluice/sluice.h"
@@ -35,8 +35,8 @@ typedef enum {
 
 typedef struct {
     size_t struct_size;
-    uint32_t whitespace; /* JSON: whitespace at the beginning, after '{', '[', ',', ':' and before
-                          * '}', ']': characters at most at each place; default 64 */
+    uint32_t whitespace; /* JSON: after '{', '[', ',', ':' and before '}', ']' there may be a space,
+                          * or a line break and at most so many spaces or tabs; default 40 */
     int compact;         /* JSON: nonzero: no whitespace */
     int closed;          /* JSON: nonzero: objects with properties have no others where the schema
                           * does not say so (additionalProperties) */
@@ -102,8 +102,8 @@ SL_API SL_CHECKED sl_status sl_grammar_state_fork(const sl_grammar_state *state,
                                                   sl_grammar_state **out, sl_error *err);
 SL_API void sl_grammar_state_destroy(sl_grammar_state *state); /* NULL is fine */
 /* Bit i % 32 of word i / 32 of allowed is 1 if token i may come next.  words: at least one bit per
- * token of the vocabulary; further bits, as of logits without a token, become 0.  After an end token
- * no token may come. */
+ * token of the vocabulary; further bits, as of logits without a token, become 0.  After an end
+ * token no token may come. */
 SL_API SL_CHECKED sl_status sl_grammar_state_mask(sl_grammar_state *state, uint32_t *allowed,
                                                   size_t words, sl_error *err);
 /* SL_INVALID if the token is not allowed; the state is unchanged then. */

@@ -45,8 +45,7 @@ static bool reserve(sl_automaton *a, void **items, size_t count, size_t *capacit
 uint32_t sl_automaton_state(sl_automaton *a) {
     void *states = a->states;
     if (a->state_count >= a->max_states) (void)fail(a, SL_UNSUPPORTED);
-    const bool fine =
-        reserve(a, &states, a->state_count, &a->state_capacity, sizeof *a->states);
+    const bool fine = reserve(a, &states, a->state_count, &a->state_capacity, sizeof *a->states);
     a->states = states;
     if (!fine) return 0;
     a->states[a->state_count] = (sl_state){0};
@@ -55,8 +54,7 @@ uint32_t sl_automaton_state(sl_automaton *a) {
 
 uint32_t sl_automaton_rule(sl_automaton *a) {
     void *rules = a->rules;
-    const bool fine =
-        reserve(a, &rules, a->rule_count, &a->rule_capacity, sizeof *a->rules);
+    const bool fine = reserve(a, &rules, a->rule_count, &a->rule_capacity, sizeof *a->rules);
     a->rules = rules;
     if (!fine) return 0;
     const sl_rule rule = {.start = sl_automaton_state(a), .end = sl_automaton_state(a)};
@@ -74,8 +72,7 @@ void sl_automaton_edge(sl_automaton *a, sl_edge_kind kind, uint32_t from, uint32
         if (!sl_expr_alive(&a->pool, what)) return;
         if (kind == SL_EDGE_TEXT && what == SL_EXPR_EMPTY) kind = SL_EDGE_NONE;
     }
-    const bool fine =
-        reserve(a, &edges, a->edge_count, &a->edge_capacity, sizeof *a->edges);
+    const bool fine = reserve(a, &edges, a->edge_count, &a->edge_capacity, sizeof *a->edges);
     a->edges = edges;
     if (!fine) return;
     a->edges[a->edge_count++] = (sl_edge){kind, what, to, a->states[from].first};

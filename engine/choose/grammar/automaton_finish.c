@@ -191,10 +191,10 @@ static sl_status order_rules(finish *f, const naming *names, sl_error *err) {
 
 /* Bytes that JSON strings tell apart, and those of UTF-8. */
 static void split_fixed(sl_automaton *a, bool strings) {
-    static const unsigned char utf8[][2] = {{0, 0x1F},     {0x20, 0x7F},  {0x80, 0x8F}, {0x90, 0x9F},
-                                            {0xA0, 0xBF},  {0xC2, 0xDF},  {0xE0, 0xE0}, {0xE1, 0xEC},
-                                            {0xED, 0xED},  {0xEE, 0xEF},  {0xF0, 0xF0}, {0xF1, 0xF3},
-                                            {0xF4, 0xF4},  {'"', '"'},    {'\\', '\\'}};
+    static const unsigned char utf8[][2] = {{0, 0x1F},    {0x20, 0x7F}, {0x80, 0x8F}, {0x90, 0x9F},
+                                            {0xA0, 0xBF}, {0xC2, 0xDF}, {0xE0, 0xE0}, {0xE1, 0xEC},
+                                            {0xED, 0xED}, {0xEE, 0xEF}, {0xF0, 0xF0}, {0xF1, 0xF3},
+                                            {0xF4, 0xF4}, {'"', '"'},   {'\\', '\\'}};
     static const char escapes[] = "/bfnrtu0123456789abcdefABCDEF";
     for (size_t i = 0; i < sizeof utf8 / sizeof *utf8; i++) {
         sl_byte_set set = {0};

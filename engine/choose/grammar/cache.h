@@ -1,4 +1,5 @@
-/* cache.h - Compiled grammars by their texts; the one that was not used for longest is forgotten. */
+/* cache.h - Compiled grammars by their texts; the one that was not used for longest is forgotten.
+ */
 #ifndef SL_ENGINE_CHOOSE_GRAMMAR_CACHE_H
 #define SL_ENGINE_CHOOSE_GRAMMAR_CACHE_H
 #include "engine/choose/grammar/grammar.h"

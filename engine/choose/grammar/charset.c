@@ -68,7 +68,9 @@ void sl_charset_free(const sl_allocator *allocator, sl_charset *set) {
     sl_word_list_free(allocator, &set->pairs);
 }
 
-static unsigned utf8_length(uint32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
+static unsigned utf8_length(uint32_t c) {
+    return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+}
 
 static void utf8_bytes(uint32_t c, unsigned length, unsigned char out[4]) {
     static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
@@ -140,6 +142,10 @@ sl_expr sl_charset_expr(sl_expr_pool *pool, sl_charset *set) {
     return made;
 }
 
-sl_expr sl_charset_any(sl_expr_pool *pool) { return range_expr(pool, 0, SL_LAST_CHARACTER); }
+sl_expr sl_charset_any(sl_expr_pool *pool) {
+    return range_expr(pool, 0, SL_LAST_CHARACTER);
+}
 
-sl_expr sl_charset_text(sl_expr_pool *pool) { return sl_expr_star(pool, sl_charset_any(pool)); }
+sl_expr sl_charset_text(sl_expr_pool *pool) {
+    return sl_expr_star(pool, sl_charset_any(pool));
+}

@@ -33,8 +33,8 @@ static bool add_item(sl_engine *g, sl_word_list *list, uint32_t kind, uint32_t w
 }
 
 static uint32_t put(sl_engine *g, sl_word_table *table, const uint32_t *words, size_t count) {
-    const uint32_t id = g->status == SL_OK ? sl_word_table_put(g->allocator, table, words, count)
-                                           : UINT32_MAX;
+    const uint32_t id =
+        g->status == SL_OK ? sl_word_table_put(g->allocator, table, words, count) : UINT32_MAX;
     const size_t used = g->sets.words.count + g->nodes.words.count + g->states.words.count +
                         g->rows.count + 3 * g->set_steps.capacity;
     if (used > g->limit_words) (void)fail(g, SL_UNSUPPORTED);
@@ -54,7 +54,8 @@ static int by_item(const void *a, const void *b) {
 static uint32_t put_set(sl_engine *g, sl_word_list *list) {
     size_t kept = 0;
     uint32_t *w = list->words;
-    if (list->count > ITEM_WORDS) qsort(w, list->count / ITEM_WORDS, ITEM_WORDS * sizeof *w, by_item);
+    if (list->count > ITEM_WORDS)
+        qsort(w, list->count / ITEM_WORDS, ITEM_WORDS * sizeof *w, by_item);
     for (size_t i = 0; i < list->count; i += ITEM_WORDS) {
         if (kept && by_item(w + kept - ITEM_WORDS, w + i) == 0) continue;
         memmove(w + kept, w + i, ITEM_WORDS * sizeof *w);
@@ -164,8 +165,10 @@ static uint32_t step_escape(sl_engine *g, uint32_t phase, sl_expr *e, unsigned b
         if (!letter) return UINT32_MAX;
         *e = decoded(g, *e, (unsigned char)escape_values[letter - escape_letters]);
         return *e == SL_EXPR_NONE ? UINT32_MAX : PHASE_CHARACTERS;
-    case PHASE_U: return digit == 0 ? PHASE_U0 : UINT32_MAX;
-    case PHASE_U0: return digit == 0 ? PHASE_U00 : UINT32_MAX;
+    case PHASE_U:
+        return digit == 0 ? PHASE_U0 : UINT32_MAX;
+    case PHASE_U0:
+        return digit == 0 ? PHASE_U00 : UINT32_MAX;
     case PHASE_U00:
         if (digit > 1 || !any_decoded(g, *e, digit * 16, digit * 16 + 15)) return UINT32_MAX;
         return digit ? PHASE_U001 : PHASE_U000;
@@ -227,8 +230,7 @@ static uint32_t unite(sl_engine *g, uint32_t a, uint32_t b) {
     g->work.count = 0;
     for (unsigned i = 0; i < 2; i++) {
         const uint32_t *items = sl_word_table_get(&g->sets, i ? b : a, &count);
-        if (!sl_word_list_append(g->allocator, &g->work, items, count))
-            (void)fail(g, SL_NO_MEMORY);
+        if (!sl_word_list_append(g->allocator, &g->work, items, count)) (void)fail(g, SL_NO_MEMORY);
     }
     return put_set(g, &g->work);
 }
@@ -280,8 +282,7 @@ static void add_calls(sl_engine *g, uint32_t set, uint32_t node) {
     const uint32_t *items = sl_word_table_get(&g->sets, set, &count);
     for (size_t i = 0; i < count; i += ITEM_WORDS) {
         if (items[i] > ITEM_CALL) break;
-        if (items[i] == ITEM_CALL)
-            (void)add_item(g, &g->calls, items[i + 1], items[i + 2], node);
+        if (items[i] == ITEM_CALL) (void)add_item(g, &g->calls, items[i + 1], items[i + 2], node);
     }
 }
 
@@ -290,8 +291,7 @@ static uint32_t next_rule(const sl_engine *g) {
     uint32_t best = UINT32_MAX;
     for (size_t i = 0; i < g->calls.count; i += 3) {
         const uint32_t rule = g->calls.words[i];
-        if (best == UINT32_MAX ||
-            g->automaton->rules[rule].order < g->automaton->rules[best].order)
+        if (best == UINT32_MAX || g->automaton->rules[rule].order < g->automaton->rules[best].order)
             best = rule;
     }
     return best;
@@ -302,8 +302,7 @@ static void enter_rules(sl_engine *g) {
     sl_word_list callers = {0};
     g->calls.count = 0;
     const size_t groups = g->groups.count;
-    for (size_t i = 0; i < groups; i += 2)
-        add_calls(g, g->groups.words[i + 1], g->groups.words[i]);
+    for (size_t i = 0; i < groups; i += 2) add_calls(g, g->groups.words[i + 1], g->groups.words[i]);
     for (uint32_t rule; g->status == SL_OK && (rule = next_rule(g)) != UINT32_MAX;) {
         size_t kept = 0;
         callers.count = 0;
@@ -419,8 +418,8 @@ static void prepare(sl_engine *g) {
     g->initial = put_state(g);
 }
 
-sl_status sl_engine_init(sl_engine *g, const sl_automaton *automaton,
-                         const sl_allocator *allocator, sl_error *err) {
+sl_status sl_engine_init(sl_engine *g, const sl_automaton *automaton, const sl_allocator *allocator,
+                         sl_error *err) {
     *g = (sl_engine){.automaton = automaton,
                      .allocator = sl_allocator_or_default(allocator),
                      .limit_words = MAX_WORDS};
@@ -441,7 +440,8 @@ void sl_engine_deinit(sl_engine *g) {
     sl_word_table_free(g->allocator, &g->nodes);
     sl_word_table_free(g->allocator, &g->states);
     sl_word_map_free(g->allocator, &g->set_steps);
-    if (g->closures) sl_release(g->allocator, g->closures, a->state_count * sizeof *g->closures, ALIGN);
+    if (g->closures)
+        sl_release(g->allocator, g->closures, a->state_count * sizeof *g->closures, ALIGN);
     if (g->starts) sl_release(g->allocator, g->starts, a->rule_count * sizeof *g->starts, ALIGN);
     if (g->seen) sl_release(g->allocator, g->seen, a->state_count * sizeof *g->seen, ALIGN);
     sl_expr_pool_deinit(&g->pool);

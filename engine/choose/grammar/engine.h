@@ -22,13 +22,13 @@ typedef struct {
     sl_word_table nodes;  /* stack nodes: (node, set) pairs, sorted; 0: the bottom */
     sl_word_table states; /* (node, set) pairs, sorted; 0: dead */
     sl_word_map set_steps;
-    uint32_t *closures;   /* per state of the automaton: set + 1 */
-    uint32_t *starts;     /* per rule: set + 1 */
-    uint32_t *seen;       /* per state of the automaton: the last round that visited it */
+    uint32_t *closures; /* per state of the automaton: set + 1 */
+    uint32_t *starts;   /* per rule: set + 1 */
+    uint32_t *seen;     /* per state of the automaton: the last round that visited it */
     uint32_t round;
-    sl_word_list row_of;  /* per state: index of its row + 1 */
-    sl_word_list rows;    /* class_count words per row: state or SL_STATE_UNKNOWN */
-    sl_word_list traits;  /* per state */
+    sl_word_list row_of; /* per state: index of its row + 1 */
+    sl_word_list rows;   /* class_count words per row: state or SL_STATE_UNKNOWN */
+    sl_word_list traits; /* per state */
     sl_word_list work, groups, calls, todo; /* scratch */
     uint32_t initial;
     sl_expr text; /* any text */

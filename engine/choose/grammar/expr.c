@@ -23,9 +23,13 @@ static uint32_t marks_of(const sl_expr_pool *pool, const uint32_t *w, size_t cou
         sure = false;
         finite = true;
         break;
-    case KIND_EMPTY: nullable = finite = true; break;
+    case KIND_EMPTY:
+        nullable = finite = true;
+        break;
     case KIND_BYTES:
-    case KIND_LITERAL: finite = true; break;
+    case KIND_LITERAL:
+        finite = true;
+        break;
     case KIND_CONCAT:
         nullable = sl_expr_nullable(pool, w[1]) && sl_expr_nullable(pool, w[2]);
         sure = sl_expr_sure(pool, w[1]) && sl_expr_sure(pool, w[2]);
@@ -45,13 +49,17 @@ static uint32_t marks_of(const sl_expr_pool *pool, const uint32_t *w, size_t cou
         for (size_t i = 1; i < count; i++) nullable &= sl_expr_nullable(pool, w[i]);
         sure = nullable;
         break;
-    case KIND_NOT: sure = nullable = !sl_expr_nullable(pool, w[1]); break;
+    case KIND_NOT:
+        sure = nullable = !sl_expr_nullable(pool, w[1]);
+        break;
     case KIND_REPEAT:
         nullable = w[2] == 0;
         sure = nullable || sl_expr_sure(pool, w[1]);
         finite = w[3] != SL_EXPR_UNBOUNDED && sl_expr_finite(pool, w[1]);
         break;
-    default: sure = nullable = sl_leaf_nullable(w); break;
+    default:
+        sure = nullable = sl_leaf_nullable(w);
+        break;
     }
     return (nullable ? MARK_NULLABLE : 0) | (sure || nullable ? MARK_ALIVE : 0) |
            (finite ? MARK_FINITE : 0);
@@ -163,7 +171,8 @@ sl_expr sl_expr_literal(sl_expr_pool *pool, const char *text, size_t bytes) {
 }
 
 sl_expr sl_expr_concat(sl_expr_pool *pool, sl_expr a, sl_expr b) {
-    /* To the right: (x y) b becomes x (y b).  The parts of a are collected, as there may be many. */
+    /* To the right: (x y) b becomes x (y b).  The parts of a are collected, as there may be many.
+     */
     sl_word_list parts = {0};
     size_t count;
     if (a == SL_EXPR_NONE || b == SL_EXPR_NONE) return SL_EXPR_NONE;
@@ -235,8 +244,7 @@ static sl_expr combine(sl_expr_pool *pool, uint32_t kind, const uint32_t *given,
     sl_expr made = zero;
     for (size_t i = 0; fine && i < count; i++)
         fine = gather(pool, kind, given[i], &list, &set, &has_set);
-    if (fine && has_set)
-        fine = sl_word_list_add(pool->allocator, &list, sl_expr_bytes(pool, &set));
+    if (fine && has_set) fine = sl_word_list_add(pool->allocator, &list, sl_expr_bytes(pool, &set));
     if (!fine)
         (void)sl_expr_fail(pool, SL_NO_MEMORY);
     else if (tidy(&list, neutral, zero))

@@ -31,13 +31,13 @@ static inline bool sl_byte_set_has(const sl_byte_set *set, unsigned b) {
 
 typedef struct {
     const sl_allocator *allocator;
-    sl_word_table nodes;  /* kind and operands */
-    sl_word_list marks;   /* per node: what is known of it */
-    sl_word_list bytes;   /* of literals, one per word */
-    sl_word_map derived;  /* (expression, byte) to derivative */
-    size_t limit;         /* words that nodes may take */
-    sl_status status;     /* SL_OK, SL_NO_MEMORY, or SL_UNSUPPORTED: the limit was reached */
-    unsigned depth;       /* of the running recursion */
+    sl_word_table nodes; /* kind and operands */
+    sl_word_list marks;  /* per node: what is known of it */
+    sl_word_list bytes;  /* of literals, one per word */
+    sl_word_map derived; /* (expression, byte) to derivative */
+    size_t limit;        /* words that nodes may take */
+    sl_status status;    /* SL_OK, SL_NO_MEMORY, or SL_UNSUPPORTED: the limit was reached */
+    unsigned depth;      /* of the running recursion */
 } sl_expr_pool;
 
 SL_CHECKED sl_status sl_expr_pool_init(sl_expr_pool *pool, const sl_allocator *allocator,

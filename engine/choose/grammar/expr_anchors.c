@@ -59,17 +59,24 @@ static sl_expr rebuild(sl_expr_pool *pool, sl_expr e, part_of part) {
         sl_byte_set set = sl_expr_set(w);
         const bool ends = sl_byte_set_has(&set, SL_EXPR_END_BYTE);
         set.bits[3] &= ~(UINT64_C(3) << 62);
-        made = part == WITHOUT ? sl_expr_bytes(pool, &set)
-               : ends          ? SL_EXPR_EMPTY
-                               : SL_EXPR_NONE;
+        made = part == WITHOUT ? sl_expr_bytes(pool, &set) : ends ? SL_EXPR_EMPTY : SL_EXPR_NONE;
         break;
     }
-    case KIND_CONCAT: made = rebuild_concat(pool, w, part); break;
+    case KIND_CONCAT:
+        made = rebuild_concat(pool, w, part);
+        break;
     case KIND_OR:
-    case KIND_AND: made = rebuild_list(pool, e, part); break;
-    case KIND_NOT: made = sl_expr_not(pool, rebuild(pool, w[1], part)); break;
-    case KIND_REPEAT: made = rebuild_repeat(pool, w, part); break;
-    default: made = part == WITHOUT ? e : SL_EXPR_NONE;
+    case KIND_AND:
+        made = rebuild_list(pool, e, part);
+        break;
+    case KIND_NOT:
+        made = sl_expr_not(pool, rebuild(pool, w[1], part));
+        break;
+    case KIND_REPEAT:
+        made = rebuild_repeat(pool, w, part);
+        break;
+    default:
+        made = part == WITHOUT ? e : SL_EXPR_NONE;
     }
     pool->depth--;
     return made;

@@ -12,7 +12,7 @@ static sl_expr derive_list(sl_expr_pool *pool, sl_expr e, unsigned byte) {
     for (size_t i = 1; i < count; i++) {
         w = sl_word_table_get(&pool->nodes, e, &count); /* the pool may have moved */
         const sl_expr d = sl_expr_derive(pool, w[i], byte);
-        if (!or &&d == SL_EXPR_NONE) {
+        if (! or &&d == SL_EXPR_NONE) {
             sl_word_list_free(pool->allocator, &list);
             return SL_EXPR_NONE;
         }
@@ -34,7 +34,8 @@ static sl_expr derive(sl_expr_pool *pool, sl_expr e, unsigned byte) {
     memcpy(w, own, (count < 9 ? count : 9) * sizeof *w);
     switch (w[0]) {
     case KIND_NONE:
-    case KIND_EMPTY: return SL_EXPR_NONE;
+    case KIND_EMPTY:
+        return SL_EXPR_NONE;
     case KIND_BYTES: {
         const sl_byte_set set = sl_expr_set(w);
         return sl_byte_set_has(&set, byte) ? SL_EXPR_EMPTY : SL_EXPR_NONE;
@@ -49,16 +50,18 @@ static sl_expr derive(sl_expr_pool *pool, sl_expr e, unsigned byte) {
         return sl_expr_or(pool, first, sl_expr_derive(pool, w[2], byte));
     }
     case KIND_OR:
-    case KIND_AND: return derive_list(pool, e, byte);
-    case KIND_NOT: return sl_expr_not(pool, sl_expr_derive(pool, w[1], byte));
+    case KIND_AND:
+        return derive_list(pool, e, byte);
+    case KIND_NOT:
+        return sl_expr_not(pool, sl_expr_derive(pool, w[1], byte));
     case KIND_REPEAT: {
         const uint32_t max = w[3] == SL_EXPR_UNBOUNDED ? w[3] : w[3] - 1;
         const sl_expr first = sl_expr_derive(pool, w[1], byte);
         if (first == SL_EXPR_NONE) return first;
-        return sl_expr_concat(pool, first,
-                              sl_expr_repeat(pool, w[1], w[2] ? w[2] - 1 : 0, max));
+        return sl_expr_concat(pool, first, sl_expr_repeat(pool, w[1], w[2] ? w[2] - 1 : 0, max));
     }
-    default: return sl_leaf_derive(pool, w, byte);
+    default:
+        return sl_leaf_derive(pool, w, byte);
     }
 }
 
@@ -117,7 +120,8 @@ void sl_expr_split(sl_expr_pool *pool, sl_expr e, bool whole, uint16_t classes[2
     }
     switch (w[0]) {
     case KIND_NONE:
-    case KIND_EMPTY: break;
+    case KIND_EMPTY:
+        break;
     case KIND_BYTES: {
         const sl_byte_set set = sl_expr_set(w);
         sl_byte_set_split(&set, classes, count);
@@ -144,7 +148,9 @@ void sl_expr_split(sl_expr_pool *pool, sl_expr e, bool whole, uint16_t classes[2
         for (size_t i = 1; i < words; i++) sl_expr_split(pool, w[i], whole, classes, count);
         break;
     case KIND_NOT:
-    case KIND_REPEAT: sl_expr_split(pool, w[1], whole, classes, count); break;
+    case KIND_REPEAT:
+        sl_expr_split(pool, w[1], whole, classes, count);
+        break;
     default:
         split_byte('.', classes, count);
         for (unsigned d = '0'; d <= '9'; d++) split_byte(d, classes, count);
@@ -195,8 +201,7 @@ static bool search_text(sl_expr_pool *pool, search *s, sl_expr e) {
         }
         if (!derive_all(pool, s, i)) return false;
     }
-    for (size_t i = 0; i < s->found.count; i++)
-        pool->marks.words[s->found.words[i]] |= MARK_DEAD;
+    for (size_t i = 0; i < s->found.count; i++) pool->marks.words[s->found.words[i]] |= MARK_DEAD;
     return true;
 }
 

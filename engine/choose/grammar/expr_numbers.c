@@ -32,10 +32,14 @@ static bool compared_nullable(const uint32_t *w) {
     uint32_t order = w[PHASE] ? w[ORDER] : integer_order(w);
     if (order == ORDER_SAME && (w[PHASE] ? w[READ] : 0) < w[FRACTION_DIGITS]) order = ORDER_LESS;
     switch ((sl_comparison)w[COMPARISON]) {
-    case SL_BELOW: return order == ORDER_LESS;
-    case SL_AT_MOST: return order != ORDER_MORE;
-    case SL_ABOVE: return order == ORDER_MORE;
-    case SL_AT_LEAST: return order != ORDER_LESS;
+    case SL_BELOW:
+        return order == ORDER_LESS;
+    case SL_AT_MOST:
+        return order != ORDER_MORE;
+    case SL_ABOVE:
+        return order == ORDER_MORE;
+    case SL_AT_LEAST:
+        return order != ORDER_LESS;
     }
     return false;
 }

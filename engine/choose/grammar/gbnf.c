@@ -31,8 +31,12 @@ static sl_status refuse(const parser *p, sl_status status, const char *what) {
     return sl_fail(p->err, status, "grammar, line %zu: %s", line, what);
 }
 
-static bool more(const parser *p) { return p->at < p->bytes; }
-static char peek(const parser *p) { return more(p) ? p->text[p->at] : 0; }
+static bool more(const parser *p) {
+    return p->at < p->bytes;
+}
+static char peek(const parser *p) {
+    return more(p) ? p->text[p->at] : 0;
+}
 static bool take(parser *p, char c) {
     if (!more(p) || p->text[p->at] != c) return false;
     p->at++;
@@ -102,17 +106,30 @@ static sl_status take_character(parser *p, uint32_t *out) {
     const char c = peek(p);
     p->at++;
     switch (c) {
-    case 'x': return take_hex(p, 2, out);
-    case 'u': return take_hex(p, 4, out);
-    case 'U': return take_hex(p, 8, out);
-    case 't': *out = '\t'; return SL_OK;
-    case 'r': *out = '\r'; return SL_OK;
-    case 'n': *out = '\n'; return SL_OK;
+    case 'x':
+        return take_hex(p, 2, out);
+    case 'u':
+        return take_hex(p, 4, out);
+    case 'U':
+        return take_hex(p, 8, out);
+    case 't':
+        *out = '\t';
+        return SL_OK;
+    case 'r':
+        *out = '\r';
+        return SL_OK;
+    case 'n':
+        *out = '\n';
+        return SL_OK;
     case '\\':
     case '"':
     case '[':
-    case ']': *out = (unsigned char)c; return SL_OK;
-    default: p->at--; return refuse(p, SL_FORMAT, "this escape is not known");
+    case ']':
+        *out = (unsigned char)c;
+        return SL_OK;
+    default:
+        p->at--;
+        return refuse(p, SL_FORMAT, "this escape is not known");
     }
 }
 
@@ -164,8 +181,7 @@ static sl_status take_set(parser *p, uint32_t from, uint32_t to) {
     sl_status status = take_members(p, &set);
     if (status == SL_OK && negated && !sl_charset_complement(p->a->pool.allocator, &set))
         status = sl_no_memory(p->err, "a grammar", 0);
-    if (status == SL_OK)
-        sl_automaton_text(p->a, from, sl_charset_expr(&p->a->pool, &set), to);
+    if (status == SL_OK) sl_automaton_text(p->a, from, sl_charset_expr(&p->a->pool, &set), to);
     sl_charset_free(p->a->pool.allocator, &set);
     return status;
 }
@@ -302,10 +318,9 @@ static sl_status take_rule(parser *p) {
     if (p->bytes - p->at < 3 || memcmp(p->text + p->at, "::=", 3) != 0)
         return refuse(p, SL_FORMAT, "wanted '::=' after the name of a rule");
     p->at += 3;
-    if (rule->defined) return refuse(p, SL_FORMAT, "this rule is there twice");
+    if (rule->defined) return refuse(p, SL_FORMAT, "this rule is defined twice");
     rule->defined = true;
-    SL_TRY(take_alternatives(p, p->a->rules[rule->rule].start, p->a->rules[rule->rule].end,
-                             false));
+    SL_TRY(take_alternatives(p, p->a->rules[rule->rule].start, p->a->rules[rule->rule].end, false));
     skip_blank(p, false);
     if (more(p) && peek(p) != '\n' && peek(p) != '\r')
         return refuse(p, SL_FORMAT, "wanted the end of the line");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_WHITESPACE = 64, MAX_WHITESPACE = 10000, MAX_CHOICES = 100000, MAX_TAGS = 10000 };
+enum { DEFAULT_WHITESPACE = 40, MAX_WHITESPACE = 10000, MAX_CHOICES = 100000, MAX_TAGS = 10000 };
 
 struct sl_grammar {
     const sl_allocator *allocator;
@@ -15,9 +15,13 @@ struct sl_grammar {
     _Atomic uint32_t users;
 };
 
-const sl_automaton *sl_grammar_automaton(const sl_grammar *grammar) { return &grammar->automaton; }
+const sl_automaton *sl_grammar_automaton(const sl_grammar *grammar) {
+    return &grammar->automaton;
+}
 
-void sl_grammar_take(sl_grammar *grammar) { grammar->users++; }
+void sl_grammar_take(sl_grammar *grammar) {
+    grammar->users++;
+}
 
 void sl_grammar_release(sl_grammar *grammar) {
     if (!grammar || --grammar->users) return;
@@ -99,9 +103,12 @@ static sl_status compile(const source *s, const sl_grammar_options *options, sl_
     switch (s->kind) {
     case SL_GRAMMAR_JSON_SCHEMA:
         return sl_schema_compile(s->text, s->bytes, &schema, a, rule, err);
-    case SL_GRAMMAR_REGEX: return compile_regex(s->text, s->bytes, a, rule, err);
-    case SL_GRAMMAR_GBNF: return sl_gbnf_compile(s->text, s->bytes, a, rule, err);
-    case SL_GRAMMAR_CHOICES: return compile_choices(s->text, s->bytes, a, rule, err);
+    case SL_GRAMMAR_REGEX:
+        return compile_regex(s->text, s->bytes, a, rule, err);
+    case SL_GRAMMAR_GBNF:
+        return sl_gbnf_compile(s->text, s->bytes, a, rule, err);
+    case SL_GRAMMAR_CHOICES:
+        return compile_choices(s->text, s->bytes, a, rule, err);
     }
     return sl_fail(err, SL_INVALID, "grammar: there is no kind %d", (int)s->kind);
 }
@@ -159,8 +166,8 @@ static sl_status add_tags(sl_automaton *a, const sl_grammar_tag *tags, size_t co
     sl_byte_set any = {0};
     sl_byte_set_add(&any, 0, 255);
     const sl_expr early = sl_expr_concat(pool, has, sl_expr_bytes(pool, &any));
-    const sl_expr until = sl_expr_and(pool, sl_expr_concat(pool, SL_EXPR_ALL, word),
-                                      sl_expr_not(pool, early));
+    const sl_expr until =
+        sl_expr_and(pool, sl_expr_concat(pool, SL_EXPR_ALL, word), sl_expr_not(pool, early));
     a->root = sl_automaton_rule(a);
     const uint32_t text = sl_automaton_state(a), triggered = sl_automaton_state(a);
     SL_TRY(sl_automaton_check(a, err));
@@ -172,8 +179,9 @@ static sl_status add_tags(sl_automaton *a, const sl_grammar_tag *tags, size_t co
         if (!tags[i].begin || !tags[i].body || !tags[i].end)
             return sl_fail(err, SL_INVALID, "tag %zu: a text is NULL", i);
         if (strncmp(tags[i].begin, trigger, bytes) != 0)
-            return sl_fail(err, SL_INVALID, "tag %zu begins with '%.40s', wanted the trigger '%.40s'",
-                           i, tags[i].begin, trigger);
+            return sl_fail(err, SL_INVALID,
+                           "tag %zu begins with '%.40s', wanted the trigger '%.40s'", i,
+                           tags[i].begin, trigger);
         SL_TRY(add_tag(a, &tags[i], bytes, options, triggered, text, err));
     }
     return SL_OK;

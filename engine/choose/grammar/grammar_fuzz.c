@@ -56,8 +56,9 @@ static const char *mutation_word(uint32_t pick) {
 enum { VOCAB = 320 };
 /* All bytes, and some longer tokens. */
 static sl_trie_token read_token(const void *ctx, uint32_t token) {
-    static const char *const longer[] = {"{\"", "\":", "\",", "aa", "abc", "12", "true", "}}", "\"a\"",
-                                         "\xC3\xA4", " a", ", \"", "null", "0.", "-1"};
+    static const char *const longer[] = {"{\"", "\":",  "\",",  "aa",    "abc",
+                                         "12",  "true", "}}",   "\"a\"", "\xC3\xA4",
+                                         " a",  ", \"", "null", "0.",    "-1"};
     static char bytes[256];
     (void)ctx;
     if (token < 256) {

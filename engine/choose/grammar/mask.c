@@ -85,16 +85,14 @@ static uint32_t find_reach(sl_engine *engine, uint32_t state) {
         const unsigned end = all.count;
         for (unsigned i = begin; i < end; i++) follow_character(&all, all.states[i]);
         if (all.dies) return REACH_NONE;
-        if (all.too_many || (spacious && depth))
-            return spacious ? REACH_ALL : REACH_NONE;
+        if (all.too_many || (spacious && depth)) return spacious ? REACH_ALL : REACH_NONE;
         if (all.count == end) return end == 1 ? REACH_SAME_ONE : REACH_ALL;
         begin = end;
     }
     return REACH_SHORT;
 }
 
-static uint32_t reach_of(sl_matcher_shared *shared, const sl_allocator *allocator,
-                         uint32_t state) {
+static uint32_t reach_of(sl_matcher_shared *shared, const sl_allocator *allocator, uint32_t state) {
     uint32_t known;
     if (sl_word_map_find(&shared->reach_of, (uint64_t)state + 1, &known)) return known;
     known = find_reach(&shared->engine, state);
@@ -145,7 +143,8 @@ static void compute(sl_matcher *m, uint32_t *mask) {
         add_bits(mask, tries->short_bodies, words);
         walk(shared, &tries->no_short_body, m->state, mask);
         break;
-    default: walk(shared, &tries->all, m->state, mask);
+    default:
+        walk(shared, &tries->all, m->state, mask);
     }
     if (sl_engine_accepts(&shared->engine, m->state)) add_bits(mask, tries->ends, words);
     if (!sl_engine_is_free(&shared->engine, m->state)) return;

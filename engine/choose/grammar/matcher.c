@@ -77,7 +77,9 @@ sl_status sl_matcher_fork(const sl_matcher *matcher, sl_matcher **out, sl_error 
     return SL_OK;
 }
 
-static bool has_bit(const uint32_t *bits, uint32_t i) { return bits[i / 32] >> (i % 32) & 1; }
+static bool has_bit(const uint32_t *bits, uint32_t i) {
+    return bits[i / 32] >> (i % 32) & 1;
+}
 
 /* The state after some bytes; dead if they cannot follow. */
 static uint32_t run(sl_engine *g, uint32_t state, const char *text, size_t bytes) {
@@ -92,8 +94,7 @@ sl_status sl_matcher_accept(sl_matcher *m, sl_token token, const char *text, siz
     const sl_token_tries *tries = m->shared->tries;
     const bool known = token >= 0 && (uint32_t)token < tries->vocab;
     uint32_t state = SL_STATE_DEAD;
-    if (m->finished)
-        return sl_fail(err, SL_INVALID, "token %d: the grammar has ended", (int)token);
+    if (m->finished) return sl_fail(err, SL_INVALID, "token %d: the grammar has ended", (int)token);
     const bool ends = known && has_bit(tries->ends, (uint32_t)token);
     const bool control = known && has_bit(tries->controls, (uint32_t)token);
     if (ends)
@@ -121,13 +122,17 @@ sl_status sl_matcher_rollback(sl_matcher *m, size_t tokens, sl_error *err) {
     return SL_OK;
 }
 
-size_t sl_matcher_length(const sl_matcher *m) { return m->history.count; }
+size_t sl_matcher_length(const sl_matcher *m) {
+    return m->history.count;
+}
 
 bool sl_matcher_accepts(const sl_matcher *m) {
     return sl_engine_accepts(&m->shared->engine, m->state);
 }
 
-bool sl_matcher_finished(const sl_matcher *m) { return m->finished; }
+bool sl_matcher_finished(const sl_matcher *m) {
+    return m->finished;
+}
 
 /* The only byte that can follow; -1: none or several. */
 static int only_byte(sl_engine *g, uint32_t state) {

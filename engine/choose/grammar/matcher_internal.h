@@ -10,7 +10,7 @@ typedef struct {
     sl_engine engine;
     const sl_token_tries *tries;
     size_t users;
-    bool ready; /* engine is initialised */
+    bool ready;                     /* engine is initialised */
     uint32_t *masks[SL_KEPT_MASKS]; /* the latest */
     uint32_t mask_states[SL_KEPT_MASKS];
     uint32_t next_mask;

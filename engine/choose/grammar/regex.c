@@ -15,8 +15,8 @@ typedef struct {
     size_t bytes, at;
     unsigned nesting;
     sl_regex_mode mode;
-    bool fold;  /* (?i: ASCII letters match in both cases */
-    bool looks; /* there is a lookahead */
+    bool fold;     /* (?i: ASCII letters match in both cases */
+    bool looks;    /* there is a lookahead */
     sl_expr after; /* what may follow a match */
     sl_error *err;
 } parser;
@@ -32,7 +32,9 @@ static sl_status refuse(const parser *p, sl_status status, const char *what) {
     return sl_fail(p->err, status, "regular expression, byte %zu: %s", p->at, what);
 }
 
-static bool more(const parser *p) { return p->at < p->bytes; }
+static bool more(const parser *p) {
+    return p->at < p->bytes;
+}
 static bool next_is(const parser *p, const char *word) {
     const size_t length = strlen(word);
     return p->bytes - p->at >= length && memcmp(p->text + p->at, word, length) == 0;
@@ -44,8 +46,7 @@ static bool take(parser *p, const char *word) {
 }
 
 static sl_status take_character(parser *p, uint32_t *out) {
-    const size_t length =
-        sl_utf8_decode((sl_slice){p->text + p->at, p->bytes - p->at}, out);
+    const size_t length = sl_utf8_decode((sl_slice){p->text + p->at, p->bytes - p->at}, out);
     if (!length) return refuse(p, SL_FORMAT, "this is not UTF-8");
     p->at += length;
     return SL_OK;
@@ -110,15 +111,25 @@ static sl_status take_class(parser *p, sl_charset *set, bool *found) {
     *found = true;
     if (!more(p)) return refuse(p, SL_FORMAT, "nothing follows the backslash");
     switch (p->text[p->at++]) {
-    case 'd': return add_ranges(p, set, RANGES(digit_ranges), false);
-    case 'D': return add_ranges(p, set, RANGES(digit_ranges), true);
-    case 'w': return add_ranges(p, set, RANGES(word_ranges), false);
-    case 'W': return add_ranges(p, set, RANGES(word_ranges), true);
-    case 's': return add_ranges(p, set, RANGES(space_ranges), false);
-    case 'S': return add_ranges(p, set, RANGES(space_ranges), true);
+    case 'd':
+        return add_ranges(p, set, RANGES(digit_ranges), false);
+    case 'D':
+        return add_ranges(p, set, RANGES(digit_ranges), true);
+    case 'w':
+        return add_ranges(p, set, RANGES(word_ranges), false);
+    case 'W':
+        return add_ranges(p, set, RANGES(word_ranges), true);
+    case 's':
+        return add_ranges(p, set, RANGES(space_ranges), false);
+    case 'S':
+        return add_ranges(p, set, RANGES(space_ranges), true);
     case 'p':
-    case 'P': return refuse(p, SL_UNSUPPORTED, "\\p and \\P are not supported");
-    default: p->at--; *found = false; return SL_OK;
+    case 'P':
+        return refuse(p, SL_UNSUPPORTED, "\\p and \\P are not supported");
+    default:
+        p->at--;
+        *found = false;
+        return SL_OK;
     }
 }
 
@@ -328,8 +339,7 @@ static sl_status take_lookahead(parser *p, bool negated, part *out) {
     if (!outermost) return refuse(p, SL_UNSUPPORTED, "lookahead inside a group is not supported");
     SL_TRY(take_sequence(p, &rest));
     const sl_expr ahead = sl_expr_concat(p->pool, condition.expr, SL_EXPR_ALL);
-    const sl_expr after =
-        rest.looks ? rest.expr : sl_expr_concat(p->pool, rest.expr, p->after);
+    const sl_expr after = rest.looks ? rest.expr : sl_expr_concat(p->pool, rest.expr, p->after);
     out->expr = sl_expr_and(p->pool, negated ? sl_expr_not(p->pool, ahead) : ahead, after);
     out->begins = rest.begins + condition.begins;
     out->ends = rest.ends;
@@ -359,8 +369,7 @@ static sl_status take_sequence(parser *p, part *out) {
         status = refuse(p, SL_UNSUPPORTED, "two anchors in a row are not supported");
         goto done;
     }
-    while (parts.count)
-        out->expr = sl_expr_concat(p->pool, parts.words[--parts.count], out->expr);
+    while (parts.count) out->expr = sl_expr_concat(p->pool, parts.words[--parts.count], out->expr);
 done:
     sl_word_list_free(p->pool->allocator, &parts);
     return status;

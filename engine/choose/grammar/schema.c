@@ -105,18 +105,23 @@ static sl_status build_rule(compiler *c, uint32_t set) {
 }
 
 static sl_status prepare(compiler *c) {
-    static const char blank[] = "[ \\t\\n\\r]";
+    static const char line[] = "\\r?\\n", blank[] = "[ \\t]", lead[] = "\\n{0,2}";
+    sl_expr indent, newline;
     static const char rest[] =
         "([^\"\\\\\\x00-\\x1F]|\\\\([\"\\\\/bfnrt]|u([0-9a-cefA-CEF][0-9a-fA-F]{3}|"
         "[dD][0-7][0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\\\u[dD][c-fC-F][0-9a-fA-F]{2})))*\"";
     static const char number[] = "-?(0|[1-9]\\d*)(\\.\\d+)?([eE][+-]?\\d+)?";
-    const char *integral = c->old_integers ? "-?(0|[1-9]\\d*)" : "-?(0|[1-9]\\d*)(\\.0+)?";
-    SL_TRY(sl_regex_parse(c->pool, blank, sizeof blank - 1, SL_REGEX_WHOLE, &c->whitespace,
-                          c->err));
-    c->whitespace = sl_expr_repeat(c->pool, c->whitespace, 0, c->options.whitespace);
+    const char *integral = c->old_integers ? "-?(0|[1-9]\\d*)" : "-?(0|[1-9]\\d*)(\\.0)?";
+    SL_TRY(sl_regex_parse(c->pool, line, sizeof line - 1, SL_REGEX_WHOLE, &newline, c->err));
+    SL_TRY(sl_regex_parse(c->pool, blank, sizeof blank - 1, SL_REGEX_WHOLE, &indent, c->err));
+    SL_TRY(sl_regex_parse(c->pool, lead, sizeof lead - 1, SL_REGEX_WHOLE, &c->leading, c->err));
+    indent = sl_expr_repeat(c->pool, indent, 0, c->options.whitespace);
+    c->whitespace = sl_expr_or(c->pool, sl_expr_concat(c->pool, newline, indent),
+                               sl_expr_optional(c->pool, sl_expr_byte(c->pool, ' ')));
+    if (!c->options.whitespace) c->whitespace = c->leading = SL_EXPR_EMPTY;
     SL_TRY(sl_regex_parse(c->pool, number, sizeof number - 1, SL_REGEX_WHOLE, &c->number, c->err));
-    SL_TRY(sl_regex_parse(c->pool, integral, strlen(integral), SL_REGEX_WHOLE, &c->integral,
-                          c->err));
+    SL_TRY(
+        sl_regex_parse(c->pool, integral, strlen(integral), SL_REGEX_WHOLE, &c->integral, c->err));
     return sl_regex_parse(c->pool, rest, sizeof rest - 1, SL_REGEX_WHOLE, &c->free_string, c->err);
 }
 
@@ -141,7 +146,7 @@ static sl_status compile(compiler *c, uint32_t *out_rule) {
     const uint32_t begun = sl_automaton_state(c->automaton);
     SL_TRY(sl_automaton_check(c->automaton, c->err));
     const sl_rule *outer = &c->automaton->rules[*out_rule];
-    sl_automaton_text(c->automaton, outer->start, c->whitespace, begun);
+    sl_automaton_text(c->automaton, outer->start, c->leading, begun);
     sl_automaton_edge(c->automaton, SL_EDGE_CALL, begun, inner, outer->end);
     while (c->queue.count) SL_TRY(build_rule(c, c->queue.words[--c->queue.count]));
     return SL_OK;

@@ -8,7 +8,7 @@
 #include "engine/choose/grammar/automaton.h"
 
 typedef struct {
-    uint32_t whitespace;    /* characters at most at each place where JSON allows some; 0: none */
+    uint32_t whitespace;    /* indentation of a line at most; 0: no whitespace at all */
     bool closed_by_default; /* additionalProperties is false where a schema does not say */
 } sl_schema_options;
 /* Adds a rule for the texts of the schema. */

@@ -102,12 +102,12 @@ sl_status sl_schema_emit_array(compiler *c, const alternative *a, uint32_t from,
     const bool open = max == SL_EXPR_UNBOUNDED;
     const size_t count = !open ? max : prefix > min ? prefix : min;
     if (count > MAX_UNROLLED)
-        return sl_schema_refuse(c, a->facts ? a->facts->schema : NULL, open ? "minItems" : "maxItems",
+        return sl_schema_refuse(c, a->facts ? a->facts->schema : NULL,
+                                open ? "minItems" : "maxItems",
                                 "more than 20000 items are not supported");
     const uint32_t opened = sl_automaton_state(m), close = sl_automaton_state(m);
     const sl_expr bracket = sl_expr_byte(c->pool, '['), end = sl_expr_byte(c->pool, ']');
-    const sl_expr comma =
-        sl_expr_concat(c->pool, sl_expr_byte(c->pool, ','), c->whitespace);
+    const sl_expr comma = sl_expr_concat(c->pool, sl_expr_byte(c->pool, ','), c->whitespace);
     sl_automaton_text(m, from, sl_expr_concat(c->pool, bracket, c->whitespace), opened);
     sl_automaton_text(m, close, end, to);
     if (min == 0) sl_automaton_skip(m, opened, close);

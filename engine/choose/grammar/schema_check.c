@@ -7,16 +7,22 @@ enum { MAX_DEPTH = 100 };
 
 uint32_t sl_schema_type_of(const json_t *value) {
     switch (json_typeof(value)) {
-    case JSON_NULL: return TYPE_NULL;
+    case JSON_NULL:
+        return TYPE_NULL;
     case JSON_TRUE:
-    case JSON_FALSE: return TYPE_BOOLEAN;
-    case JSON_STRING: return TYPE_STRING;
-    case JSON_INTEGER: return TYPE_INTEGRAL;
+    case JSON_FALSE:
+        return TYPE_BOOLEAN;
+    case JSON_STRING:
+        return TYPE_STRING;
+    case JSON_INTEGER:
+        return TYPE_INTEGRAL;
     case JSON_REAL:
         return floor(json_real_value(value)) == json_real_value(value) ? TYPE_INTEGRAL
-                                                                      : TYPE_FRACTION;
-    case JSON_OBJECT: return TYPE_OBJECT;
-    case JSON_ARRAY: return TYPE_ARRAY;
+                                                                       : TYPE_FRACTION;
+    case JSON_OBJECT:
+        return TYPE_OBJECT;
+    case JSON_ARRAY:
+        return TYPE_ARRAY;
     }
     return 0;
 }
@@ -61,7 +67,7 @@ static sl_status number_holds(compiler *c, const json_t *value, const json_t *s,
     *out = true;
     if (!any) return SL_OK;
     SL_TRY(sl_schema_number(c, &a, &allowed));
-    SL_TRY(sl_schema_equal(c, value, &own));
+    SL_TRY(sl_schema_equal(c, value, true, &own));
     *out = sl_expr_alive(c->pool, sl_expr_and(c->pool, allowed, own));
     return sl_expr_pool_check(c->pool, c->err);
 }
@@ -72,8 +78,8 @@ static sl_status string_holds(compiler *c, const json_t *value, const json_t *s,
     sl_expr e;
     bool plain;
     SL_TRY(sl_schema_string(c, &a, &e, &plain));
-    *out = plain ||
-           sl_expr_matches(c->pool, e, json_string_value(value), json_string_length(value));
+    *out =
+        plain || sl_expr_matches(c->pool, e, json_string_value(value), json_string_length(value));
     return sl_expr_pool_check(c->pool, c->err);
 }
 
@@ -133,8 +139,9 @@ static sl_status object_holds(compiler *c, const json_t *value, const json_t *s,
     SL_TRY(sl_schema_count(c, s, "minProperties", &min, &found));
     SL_TRY(sl_schema_count(c, s, "maxProperties", &max, &found));
     *out = json_object_size(value) >= min && json_object_size(value) <= max;
-    json_array_foreach(json_object_get(s, "required"), index, item) if (
-        json_is_string(item) && !json_object_get(value, json_string_value(item))) *out = false;
+    json_array_foreach(json_object_get(s, "required"), index,
+                       item) if (json_is_string(item) &&
+                                 !json_object_get(value, json_string_value(item))) *out = false;
     const json_t *names = json_object_get(s, "propertyNames");
     json_object_foreach((json_t *)(uintptr_t)value, name, item) {
         if (!*out) break;
@@ -189,11 +196,12 @@ static sl_status choices_hold(compiler *c, const json_t *value, const json_t *s,
             SL_TRY(sl_schema_holds(c, value, json_array_get(list, k), &holds));
             number += holds;
         }
-        if (list) *out = i == 0 ? number == json_array_size(list) : i == 1 ? number > 0 : number == 1;
+        if (list)
+            *out = i == 0 ? number == json_array_size(list) : i == 1 ? number > 0 : number == 1;
     }
-    const json_t *not= json_object_get(s, "not"), *condition = json_object_get(s, "if");
+    const json_t *not = json_object_get(s, "not"), *condition = json_object_get(s, "if");
     bool holds;
-    if (*out && not) {
+    if (*out && not ) {
         SL_TRY(sl_schema_holds(c, value, not, &holds));
         *out = !holds;
     }
@@ -206,10 +214,9 @@ static sl_status choices_hold(compiler *c, const json_t *value, const json_t *s,
 }
 
 static sl_status refuse_rest(compiler *c, const json_t *value, const json_t *s) {
-    static const char *const keywords[] = {"dependencies",          "dependentRequired",
-                                           "dependentSchemas",      "unevaluatedItems",
-                                           "unevaluatedProperties", "$dynamicRef",
-                                           "$recursiveRef"};
+    static const char *const keywords[] = {
+        "dependencies",          "dependentRequired", "dependentSchemas", "unevaluatedItems",
+        "unevaluatedProperties", "$dynamicRef",       "$recursiveRef"};
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
         if (json_object_get(s, keywords[i]) && (json_is_object(value) || i == 3 || i > 4))
             return sl_schema_refuse(c, s, keywords[i], "not supported beside enum and const");

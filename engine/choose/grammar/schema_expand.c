@@ -106,13 +106,16 @@ static sl_status check_list(expansion *x, const json_t *schema, const char *keyw
     size_t index;
     const json_t *item;
     if (!json_is_array(list)) return sl_schema_refuse(x->c, schema, keyword, "not an array");
-    json_array_foreach(list, index, item) if (!json_is_object(item) && !json_is_boolean(item))
-        return sl_schema_refuse(x->c, schema, keyword, "one of its items is no schema");
+    json_array_foreach(
+        list, index,
+        item) if (!json_is_object(item) &&
+                  !json_is_boolean(item)) return sl_schema_refuse(x->c, schema, keyword,
+                                                                  "one of its items is no schema");
     return SL_OK;
 }
 
-static const char *const choices[] = {"anyOf",        "oneOf",        "not", "if",
-                                      "dependencies", "dependentRequired", "dependentSchemas"};
+static const char *const choices[] = {
+    "anyOf", "oneOf", "not", "if", "dependencies", "dependentRequired", "dependentSchemas"};
 static const char *const refused[] = {"$dynamicRef", "$recursiveRef", "unevaluatedProperties",
                                       "unevaluatedItems"};
 
@@ -168,18 +171,39 @@ static sl_status hold(expansion *x, partial *p, const json_t *s) {
 static const struct {
     const char *name;
     uint32_t types;
-} deniable[] = {
-    {"minimum", TYPE_NUMBER},          {"maximum", TYPE_NUMBER},   {"exclusiveMinimum", TYPE_NUMBER},
-    {"exclusiveMaximum", TYPE_NUMBER}, {"multipleOf", TYPE_NUMBER}, {"minLength", TYPE_STRING},
-    {"maxLength", TYPE_STRING},        {"pattern", TYPE_STRING},   {"minItems", TYPE_ARRAY},
-    {"maxItems", TYPE_ARRAY},          {"enum", TYPE_ALL},         {"const", TYPE_ALL},
-    {"minProperties", TYPE_OBJECT},    {"maxProperties", TYPE_OBJECT}};
+} deniable[] = {{"minimum", TYPE_NUMBER},
+                {"maximum", TYPE_NUMBER},
+                {"exclusiveMinimum", TYPE_NUMBER},
+                {"exclusiveMaximum", TYPE_NUMBER},
+                {"multipleOf", TYPE_NUMBER},
+                {"minLength", TYPE_STRING},
+                {"maxLength", TYPE_STRING},
+                {"pattern", TYPE_STRING},
+                {"minItems", TYPE_ARRAY},
+                {"maxItems", TYPE_ARRAY},
+                {"enum", TYPE_ALL},
+                {"const", TYPE_ALL},
+                {"minProperties", TYPE_OBJECT},
+                {"maxProperties", TYPE_OBJECT}};
 /* Keywords whose denial is not supported. */
-static const char *const undeniable[] = {
-    "oneOf",       "items",        "prefixItems",       "additionalItems",  "additionalProperties",
-    "if",          "contains",     "patternProperties", "propertyNames",    "uniqueItems",
-    "format",      "dependencies", "dependentRequired", "dependentSchemas", "$dynamicRef",
-    "$recursiveRef", "unevaluatedProperties", "unevaluatedItems"};
+static const char *const undeniable[] = {"oneOf",
+                                         "items",
+                                         "prefixItems",
+                                         "additionalItems",
+                                         "additionalProperties",
+                                         "if",
+                                         "contains",
+                                         "patternProperties",
+                                         "propertyNames",
+                                         "uniqueItems",
+                                         "format",
+                                         "dependencies",
+                                         "dependentRequired",
+                                         "dependentSchemas",
+                                         "$dynamicRef",
+                                         "$recursiveRef",
+                                         "unevaluatedProperties",
+                                         "unevaluatedItems"};
 
 static sl_status deny_keyword(expansion *x, const partial *p, const json_t *s, const char *key,
                               const json_t *value) {
@@ -222,12 +246,12 @@ static sl_status deny_keyword(expansion *x, const partial *p, const json_t *s, c
         if (strcmp(key, deniable[i].name) != 0) continue;
         partial *made = branch(x, p);
         if (made) made->types &= deniable[i].types;
-        add_fact(x, made,
-                 &(fact){.kind = FACT_NOT_KEYWORD, .schema = s, .name = deniable[i].name});
+        add_fact(x, made, &(fact){.kind = FACT_NOT_KEYWORD, .schema = s, .name = deniable[i].name});
     }
     for (size_t i = 0; i < sizeof undeniable / sizeof *undeniable; i++)
         if (strcmp(key, undeniable[i]) == 0)
-            return sl_schema_refuse(x->c, s, key, "this keyword cannot be negated (not, oneOf, if)");
+            return sl_schema_refuse(x->c, s, key,
+                                    "this keyword cannot be negated (not, oneOf, if)");
     return SL_OK;
 }
 
@@ -310,7 +334,8 @@ static sl_status choose_dependency(expansion *x, const partial *p, const pending
             add_fact(x, with, &(fact){.kind = FACT_REQUIRED, .name = json_string_value(needs)});
         json_array_foreach(needs, index, item) {
             if (!json_is_string(item))
-                return sl_schema_refuse(x->c, choice->schema, choice->choice, "not a list of names");
+                return sl_schema_refuse(x->c, choice->schema, choice->choice,
+                                        "not a list of names");
             add_fact(x, with, &(fact){.kind = FACT_REQUIRED, .name = json_string_value(item)});
         }
     }
@@ -320,8 +345,7 @@ static sl_status choose_dependency(expansion *x, const partial *p, const pending
 static sl_status choose(expansion *x, const partial *p, const pending *choice) {
     const json_t *s = choice->schema, *value = json_object_get(s, choice->choice), *item;
     size_t index;
-    if (choice->name)
-        return choose_dependency(x, p, choice, json_object_get(value, choice->name));
+    if (choice->name) return choose_dependency(x, p, choice, json_object_get(value, choice->name));
     if (strcmp(choice->choice, "oneOf") == 0) return choose_one(x, p, value);
     if (strcmp(choice->choice, "not") == 0) {
         add_term(x, branch(x, p), value, true);

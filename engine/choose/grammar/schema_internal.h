@@ -50,17 +50,17 @@ typedef struct compiler {
     const sl_allocator *allocator;
     sl_arena arena;
     sl_error *err;
-    bool old_references; /* up to draft 7: what stands beside $ref is ignored */
-    bool old_integers;   /* up to draft 4: 1.0 is no integer */
-    bool old_items;      /* up to 2019-09: items may be an array */
-    sl_word_table sets;  /* terms, two words each, sorted */
-    sl_word_list rules;  /* per set: rule + 1 */
-    sl_word_list queue;  /* sets whose rules have yet to be built */
+    bool old_references;        /* up to draft 7: what stands beside $ref is ignored */
+    bool old_integers;          /* up to draft 4: 1.0 is no integer */
+    bool old_items;             /* up to 2019-09: items may be an array */
+    sl_word_table sets;         /* terms, two words each, sorted */
+    sl_word_list rules;         /* per set: rule + 1 */
+    sl_word_list queue;         /* sets whose rules have yet to be built */
     struct resource *resources; /* schemas with an $id or an anchor */
-    sl_word_map patterns; /* address of a pattern to its expression */
-    uint32_t work;        /* alternatives expanded so far */
+    sl_word_map patterns;       /* address of a pattern to its expression */
+    uint32_t work;              /* alternatives expanded so far */
     unsigned depth;
-    sl_expr whitespace, free_string, number, integral;
+    sl_expr whitespace, leading, free_string, number, integral;
 } compiler;
 
 /* Fails with the JSON pointer of the keyword; where may be NULL. */
@@ -76,8 +76,7 @@ typedef struct {
     const json_t *schema;
     bool denied;
 } term;
-SL_CHECKED sl_status sl_schema_put_set(compiler *c, const term *terms, size_t count,
-                                       uint32_t *out);
+SL_CHECKED sl_status sl_schema_put_set(compiler *c, const term *terms, size_t count, uint32_t *out);
 SL_CHECKED sl_status sl_schema_expand(compiler *c, uint32_t set, alternative **out);
 /* Whether nothing satisfies the set, as far as that is easily seen. */
 SL_CHECKED sl_status sl_schema_empty(compiler *c, uint32_t set, unsigned depth, bool *out);
@@ -95,7 +94,8 @@ SL_CHECKED sl_status sl_schema_format(compiler *c, const json_t *schema, sl_expr
 SL_CHECKED sl_status sl_schema_count(compiler *c, const json_t *schema, const char *keyword,
                                      uint32_t *out, bool *found);
 SL_CHECKED sl_status sl_schema_number(compiler *c, const alternative *a, sl_expr *out);
-SL_CHECKED sl_status sl_schema_equal(compiler *c, const json_t *value, sl_expr *out);
+/* The texts of a number: all that mean it, or those that are worth writing. */
+SL_CHECKED sl_status sl_schema_equal(compiler *c, const json_t *value, bool all, sl_expr *out);
 
 /* schema_object.c, schema_array.c, schema_values.c */
 SL_CHECKED sl_status sl_schema_emit_object(compiler *c, const alternative *a, uint32_t from,
@@ -122,8 +122,8 @@ SL_CHECKED sl_status sl_schema_rule(compiler *c, uint32_t set, uint32_t *out);
 /* schema_check.c: whether a value satisfies a schema. */
 SL_CHECKED sl_status sl_schema_holds(compiler *c, const json_t *value, const json_t *schema,
                                      bool *out);
-SL_CHECKED sl_status sl_schema_keyword_holds(compiler *c, const json_t *value,
-                                             const json_t *schema, const char *keyword, bool *out);
+SL_CHECKED sl_status sl_schema_keyword_holds(compiler *c, const json_t *value, const json_t *schema,
+                                             const char *keyword, bool *out);
 uint32_t sl_schema_type_of(const json_t *value);
 SL_CHECKED sl_status sl_schema_types(compiler *c, const json_t *schema, uint32_t *out);
 #endif

@@ -54,8 +54,7 @@ static sl_status take_decimal(compiler *c, const json_t *schema, const char *key
                               const json_t *value, decimal *out) {
     if (json_is_integer(value)) {
         const json_int_t i = json_integer_value(value);
-        const unsigned long long size =
-            i < 0 ? 0 - (unsigned long long)i : (unsigned long long)i;
+        const unsigned long long size = i < 0 ? 0 - (unsigned long long)i : (unsigned long long)i;
         *out = (decimal){.negative = i < 0, .zero = i == 0};
         (void)snprintf(out->magnitude, sizeof out->magnitude, "%llu", size);
         return SL_OK;
@@ -80,16 +79,19 @@ static sl_status regex(compiler *c, const char *text, sl_expr *out) {
 /* Numbers on one side of 0, exponents included. */
 static sl_status beside_zero(compiler *c, sl_comparison comparison, sl_expr *out) {
     switch (comparison) {
-    case SL_AT_LEAST: return regex(c, MANTISSA POWER "|-0(\\.0+)?" POWER, out);
-    case SL_AT_MOST: return regex(c, "-" MANTISSA POWER "|0(\\.0+)?" POWER, out);
-    case SL_ABOVE: return regex(c, "(0\\.0*[1-9]\\d*|[1-9]\\d*(\\.\\d+)?)" POWER, out);
-    case SL_BELOW: return regex(c, "-(0\\.0*[1-9]\\d*|[1-9]\\d*(\\.\\d+)?)" POWER, out);
+    case SL_AT_LEAST:
+        return regex(c, MANTISSA POWER "|-0(\\.0+)?" POWER, out);
+    case SL_AT_MOST:
+        return regex(c, "-" MANTISSA POWER "|0(\\.0+)?" POWER, out);
+    case SL_ABOVE:
+        return regex(c, "(0\\.0*[1-9]\\d*|[1-9]\\d*(\\.\\d+)?)" POWER, out);
+    case SL_BELOW:
+        return regex(c, "-(0\\.0*[1-9]\\d*|[1-9]\\d*(\\.\\d+)?)" POWER, out);
     }
     return SL_OK;
 }
 
-static sl_status beside(compiler *c, sl_comparison comparison, const decimal *bound,
-                        sl_expr *out) {
+static sl_status beside(compiler *c, sl_comparison comparison, const decimal *bound, sl_expr *out) {
     static const sl_comparison mirrored[] = {[SL_BELOW] = SL_ABOVE,
                                              [SL_AT_MOST] = SL_AT_LEAST,
                                              [SL_ABOVE] = SL_BELOW,
@@ -172,7 +174,7 @@ static sl_status add_not_values(compiler *c, const fact *f, sl_expr *all, bool *
         const json_t *value = only ? values : json_array_get(values, i);
         sl_expr e;
         if (!json_is_number(value)) continue;
-        SL_TRY(sl_schema_equal(c, value, &e));
+        SL_TRY(sl_schema_equal(c, value, true, &e));
         *all = sl_expr_and(c->pool, *all, sl_expr_not(c->pool, e));
         *exponents = false;
     }
@@ -211,7 +213,7 @@ sl_status sl_schema_number(compiler *c, const alternative *a, sl_expr *out) {
         if (f->kind == FACT_SCHEMA) SL_TRY(add_schema(c, f, out, &exponents));
         if (f->kind == FACT_NOT_KEYWORD) SL_TRY(add_denied(c, f, out, &exponents));
     }
-    SL_TRY(regex(c, c->old_integers ? "-?(0|[1-9]\\d*)" : "-?(0|[1-9]\\d*)(\\.0+)?", &integral));
+    SL_TRY(regex(c, c->old_integers ? "-?(0|[1-9]\\d*)" : "-?(0|[1-9]\\d*)(\\.0)?", &integral));
     if (!(a->types & TYPE_FRACTION)) {
         form = integral;
     } else if (!(a->types & TYPE_INTEGRAL)) {
@@ -224,12 +226,13 @@ sl_status sl_schema_number(compiler *c, const alternative *a, sl_expr *out) {
 }
 
 /* The texts of one number: 1, 1.0, 1.00. */
-sl_status sl_schema_equal(compiler *c, const json_t *value, sl_expr *out) {
+sl_status sl_schema_equal(compiler *c, const json_t *value, bool all, sl_expr *out) {
     decimal d;
     sl_expr zeros;
     SL_TRY(take_decimal(c, NULL, "const", value, &d));
     const bool fraction = strchr(d.magnitude, '.') != NULL;
-    SL_TRY(regex(c, fraction ? "0*" : "(\\.0+)?", &zeros));
+    const char *more = all ? (fraction ? "0*" : "(\\.0+)?") : (fraction ? "" : "(\\.0)?");
+    SL_TRY(regex(c, more, &zeros));
     const sl_expr digits = sl_expr_literal(c->pool, d.magnitude, strlen(d.magnitude));
     const sl_expr minus = sl_expr_byte(c->pool, '-');
     *out = sl_expr_concat(c->pool, digits, zeros);

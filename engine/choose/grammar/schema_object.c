@@ -118,10 +118,10 @@ static sl_status find_names(compiler *c, const alternative *a, plan *p) {
                 const json_t *only = json_object_get(values, "const");
                 sl_expr listed = SL_EXPR_NONE;
                 if (only && json_is_string(only))
-                    listed = sl_expr_literal(c->pool, json_string_value(only),
-                                             json_string_length(only));
-                json_array_foreach(json_object_get(values, "enum"), index, item) if (
-                    !only && json_is_string(item)) listed =
+                    listed =
+                        sl_expr_literal(c->pool, json_string_value(only), json_string_length(only));
+                json_array_foreach(json_object_get(values, "enum"), index,
+                                   item) if (!only && json_is_string(item)) listed =
                     sl_expr_or(c->pool, listed,
                                sl_expr_literal(c->pool, json_string_value(item),
                                                json_string_length(item)));
@@ -198,9 +198,9 @@ static sl_status add_others(compiler *c, const alternative *a, plan *p, const pa
     for (size_t i = 0; i < pattern_count; i++) {
         const bool matches = chosen >> i & 1;
         if (matches) terms[count++] = (term){patterns[i].schema, false};
-        own->names = sl_expr_and(c->pool, own->names,
-                                 matches ? patterns[i].names
-                                         : sl_expr_not(c->pool, patterns[i].names));
+        own->names =
+            sl_expr_and(c->pool, own->names,
+                        matches ? patterns[i].names : sl_expr_not(c->pool, patterns[i].names));
     }
     for (const fact *f = a->facts; f; f = f->next) {
         bool matched = false;
@@ -324,8 +324,7 @@ static void emit_others(const places *x, uint32_t from, uint32_t after) {
     }
 }
 
-static sl_status emit_property(const places *x, const property *p, uint32_t from,
-                               uint32_t after) {
+static sl_status emit_property(const places *x, const property *p, uint32_t from, uint32_t after) {
     compiler *c = x->c;
     sl_automaton *m = c->automaton;
     const uint32_t value = sl_automaton_state(m);

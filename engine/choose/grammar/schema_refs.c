@@ -37,8 +37,7 @@ static bool find(const json_t *at, const json_t *wanted, char *path, size_t used
     return false;
 }
 
-sl_status sl_schema_refuse(compiler *c, const json_t *where, const char *keyword,
-                           const char *why) {
+sl_status sl_schema_refuse(compiler *c, const json_t *where, const char *keyword, const char *why) {
     char path[MAX_POINTER + 1] = "";
     if (where) (void)find(c->root, where, path, 0, 0);
     return sl_fail(c->err, SL_UNSUPPORTED, "JSON schema, #%s/%s: %s", path, keyword, why);
@@ -81,7 +80,9 @@ static sl_status collect(compiler *c, const json_t *at, const json_t *base, unsi
     return SL_OK;
 }
 
-sl_status sl_schema_collect(compiler *c) { return collect(c, c->root, c->root, 0); }
+sl_status sl_schema_collect(compiler *c) {
+    return collect(c, c->root, c->root, 0);
+}
 
 static const json_t *base_of(const compiler *c, const json_t *schema) {
     for (const resource *r = c->resources; r; r = r->next)
@@ -90,9 +91,10 @@ static const json_t *base_of(const compiler *c, const json_t *schema) {
 }
 
 static int hex(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F'                                ? c - 'A' + 10
-                                                                 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* One part of a JSON pointer, decoded into out; returns what follows. */

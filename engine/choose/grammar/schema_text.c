@@ -15,7 +15,7 @@ static const struct {
 #undef SL_FORMAT
 };
 /* Formats of the standard that have no expression here. */
-static const char *const other_formats[] = {"idn-email", "idn-hostname", "iri",
+static const char *const other_formats[] = {"idn-email",     "idn-hostname", "iri",
                                             "iri-reference", "uri-template", "regex"};
 
 sl_status sl_schema_pattern(compiler *c, const json_t *schema, const char *keyword,
@@ -27,8 +27,7 @@ sl_status sl_schema_pattern(compiler *c, const json_t *schema, const char *keywo
         *out = known;
         return SL_OK;
     }
-    const sl_status status =
-        sl_regex_parse(c->pool, text, bytes, SL_REGEX_SEARCH, out, &problem);
+    const sl_status status = sl_regex_parse(c->pool, text, bytes, SL_REGEX_SEARCH, out, &problem);
     if (status == SL_NO_MEMORY) return sl_no_memory(c->err, "a regular expression", bytes);
     if (status != SL_OK) return sl_schema_refuse(c, schema, keyword, problem.message);
     if (!sl_word_map_set(c->allocator, &c->patterns, key, *out))

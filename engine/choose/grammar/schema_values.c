@@ -26,14 +26,19 @@ static sl_status holds_all(compiler *c, const alternative *a, const json_t *valu
             SL_TRY(sl_schema_keyword_holds(c, value, f->schema, f->name, out));
             *out = !*out;
             break;
-        case FACT_REQUIRED: *out = !object || json_object_get(value, f->name); break;
-        case FACT_FORBIDDEN: *out = !object || !json_object_get(value, f->name); break;
+        case FACT_REQUIRED:
+            *out = !object || json_object_get(value, f->name);
+            break;
+        case FACT_FORBIDDEN:
+            *out = !object || !json_object_get(value, f->name);
+            break;
         case FACT_PROPERTY:
             if (!object || !json_object_get(value, f->name)) break;
             SL_TRY(sl_schema_holds(c, json_object_get(value, f->name), f->schema, out));
             *out = !*out;
             break;
-        case FACT_DENIED: break;
+        case FACT_DENIED:
+            break;
         }
     }
     return SL_OK;
@@ -108,7 +113,7 @@ static sl_status emit_value(compiler *c, const json_t *value, uint32_t from, uin
     if (json_is_array(value)) return emit_list(c, value, from, to, depth);
     if (json_is_object(value)) return emit_members(c, value, from, to, depth);
     if (json_is_number(value)) {
-        SL_TRY(sl_schema_equal(c, value, &e));
+        SL_TRY(sl_schema_equal(c, value, false, &e));
     } else {
         SL_TRY(dump(c, value, &text));
         e = sl_expr_literal(c->pool, text, strlen(text));

@@ -74,7 +74,9 @@ static uint32_t body_bytes(const char *text, size_t bytes, uint32_t *characters)
     return (uint32_t)at;
 }
 
-static void set_bit(uint32_t *bits, uint32_t i) { bits[i / 32] |= UINT32_C(1) << (i % 32); }
+static void set_bit(uint32_t *bits, uint32_t i) {
+    bits[i / 32] |= UINT32_C(1) << (i % 32);
+}
 
 typedef struct {
     entry *all, *no_body, *no_short_body, *tails;
@@ -133,8 +135,8 @@ static bool create(sl_token_tries *tries, sl_trie_token_fn *token, const void *c
     l.no_body = SL_ARENA_NEW_ARRAY(&scratch, entry, most);
     l.no_short_body = SL_ARENA_NEW_ARRAY(&scratch, entry, most);
     l.tails = SL_ARENA_NEW_ARRAY(&scratch, entry, most);
-    const bool fine = l.all && l.no_body && l.no_short_body && l.tails &&
-                      fill(tries, token, ctx, &l, &scratch);
+    const bool fine =
+        l.all && l.no_body && l.no_short_body && l.tails && fill(tries, token, ctx, &l, &scratch);
     sl_arena_deinit(&scratch);
     return fine;
 }

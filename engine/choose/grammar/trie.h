@@ -27,7 +27,7 @@ typedef struct {
     uint32_t max_bytes;
     sl_trie all;
     sl_trie no_body, no_short_body; /* without bodies, without those of at most SL_SHORT_BODY */
-    sl_trie tails;        /* from the first character on that is no body; not those that begin so */
+    sl_trie tails; /* from the first character on that is no body; not those that begin so */
     uint32_t *bodies, *short_bodies; /* bit sets of vocab bits */
     uint32_t *controls;              /* tokens that are no text */
     uint32_t *ends;                  /* tokens that end an answer */
@@ -45,5 +45,7 @@ SL_CHECKED sl_status sl_token_tries_create(uint32_t vocab, sl_trie_token_fn *tok
                                            const sl_allocator *allocator, sl_token_tries **out,
                                            sl_error *err);
 void sl_token_tries_destroy(sl_token_tries *tries);
-static inline size_t sl_mask_words(uint32_t vocab) { return ((size_t)vocab + 31) / 32; }
+static inline size_t sl_mask_words(uint32_t vocab) {
+    return ((size_t)vocab + 31) / 32;
+}
 #endif

@@ -25,8 +25,7 @@ bool sl_word_list_add(const sl_allocator *allocator, sl_word_list *list, uint32_
 
 bool sl_word_list_append(const sl_allocator *allocator, sl_word_list *list, const uint32_t *words,
                          size_t count) {
-    const bool inside =
-        list->words && words >= list->words && words < list->words + list->capacity;
+    const bool inside = list->words && words >= list->words && words < list->words + list->capacity;
     const size_t offset = inside ? (size_t)(words - list->words) : 0;
     if (!count) return true;
     if (!reserve(allocator, list, list->count + count)) return false;
