@@ -4,6 +4,7 @@
 #include "api/values.h"
 #include "sluice/executor.h"
 #include "sluice/experts.h"
+#include "sluice/grammar.h"
 #include "sluice/inspect.h"
 #include "sluice/weights.h"
 #include <setjmp.h>
@@ -194,6 +195,13 @@ static sl_status render(const void *given, sl_error *err) {
     return status;
 }
 
+static sl_status grammar(const void *given, sl_error *err) {
+    sl_grammar *made = NULL;
+    const sl_status status = sl_grammar_compile(SL_GRAMMAR_REGEX, "a", 1, given, &made, err);
+    sl_grammar_close(made);
+    return status;
+}
+
 static sl_status sample(const void *given, sl_error *err) {
     static const sl_sampling greedy = {.struct_size = sizeof greedy};
     sl_token token;
@@ -316,6 +324,7 @@ static const struct {
     {"sl_model_options", sizeof(sl_model_options), open_model},
     {"sl_session_options", sizeof(sl_session_options), create_session},
     {"sl_render_options", sizeof(sl_render_options), render},
+    {"sl_grammar_options", sizeof(sl_grammar_options), grammar},
     {"sl_sampling", sizeof(sl_sampling), sample},
     {"sl_pack_options", sizeof(sl_pack_options), pack},
     {"sl_synth_options", sizeof(sl_synth_options), synth},

@@ -432,10 +432,10 @@ sl_status sl_engine_init(sl_engine *g, const sl_automaton *automaton, const sl_a
 
 void sl_engine_deinit(sl_engine *g) {
     const sl_automaton *a = g->automaton;
-    sl_word_list *lists[] = {&g->row_of, &g->rows,  &g->traits, &g->work,
-                             &g->groups, &g->calls, &g->todo};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        sl_word_list_free(g->allocator, lists[i]);
+    enum { LISTS = 7 };
+    sl_word_list *const lists[LISTS] = {&g->row_of, &g->rows,  &g->traits, &g->work,
+                                        &g->groups, &g->calls, &g->todo};
+    for (size_t i = 0; i < LISTS; i++) sl_word_list_free(g->allocator, lists[i]);
     sl_word_table_free(g->allocator, &g->sets);
     sl_word_table_free(g->allocator, &g->nodes);
     sl_word_table_free(g->allocator, &g->states);

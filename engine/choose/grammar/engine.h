@@ -36,11 +36,11 @@ typedef struct {
     sl_status status;
 } sl_engine;
 
-SL_CHECKED sl_status sl_engine_init(sl_engine *engine, const sl_automaton *automaton,
+SL_CHECKED sl_status sl_engine_init(sl_engine *g, const sl_automaton *automaton,
                                     const sl_allocator *allocator, sl_error *err);
-void sl_engine_deinit(sl_engine *engine);
+void sl_engine_deinit(sl_engine *g);
 /* The state after one more byte; without memory or beyond the limit, status says so. */
-uint32_t sl_engine_step(sl_engine *engine, uint32_t state, unsigned class);
+uint32_t sl_engine_step(sl_engine *g, uint32_t state, unsigned class);
 static inline uint32_t sl_engine_next(sl_engine *engine, uint32_t state, unsigned class) {
     const uint32_t row = engine->row_of.words[state];
     if (row) {
@@ -51,10 +51,10 @@ static inline uint32_t sl_engine_next(sl_engine *engine, uint32_t state, unsigne
     return sl_engine_step(engine, state, class);
 }
 /* The whole text read so far is one of the grammar. */
-bool sl_engine_accepts(const sl_engine *engine, uint32_t state);
+bool sl_engine_accepts(const sl_engine *g, uint32_t state);
 /* The text before a trigger: anything may follow. */
-bool sl_engine_is_free(const sl_engine *engine, uint32_t state);
+bool sl_engine_is_free(const sl_engine *g, uint32_t state);
 /* Inside a string that any characters can continue, whatever they are. */
-bool sl_engine_is_spacious(const sl_engine *engine, uint32_t state);
-SL_CHECKED sl_status sl_engine_check(const sl_engine *engine, sl_error *err);
+bool sl_engine_is_spacious(const sl_engine *g, uint32_t state);
+SL_CHECKED sl_status sl_engine_check(const sl_engine *g, sl_error *err);
 #endif

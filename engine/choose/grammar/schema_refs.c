@@ -145,8 +145,7 @@ static const json_t *find_base(const compiler *c, const json_t *base, const char
         if (r->anchor || !r->id) continue;
         const bool absolute = strncmp(id, "http", 4) == 0 || strncmp(id, "urn:", 4) == 0;
         const char *other = absolute ? r->id : last_part(r->id);
-        const char *wanted = absolute ? id : id;
-        if (strlen(other) != length || strncmp(other, wanted, length) != 0) continue;
+        if (strlen(other) != length || strncmp(other, id, length) != 0) continue;
         if (found && found != r->schema) return NULL; /* ambiguous */
         found = r->schema;
     }
