@@ -1,6 +1,7 @@
 /* grammar_bench.c - Runs schemas with valid and invalid instances, and measures masks.
  *
  *   grammar_bench TOKENIZER SCHEMAS.jsonl [verbose]
+ *   grammar_bench TOKENIZER SCHEMAS.jsonl sample    random texts for tools/check_grammar_output.py
  *
  * A line of SCHEMAS is {"name", "schema", "tests": [{"valid", "data"}]}.  Each instance is written
  * as Python's json.dumps does, with the properties in the order of the schema where they are not,
@@ -63,7 +64,7 @@ typedef struct {
     size_t forced;
     size_t passing, refused, wrong, reordered;
     size_t wrong_accepts, wrong_rejects, failures;
-    int verbose;
+    int verbose, samples;
 } bench;
 
 /* The names of the properties of a schema in their order, through references and allOf. */
@@ -212,6 +213,59 @@ static void run_tests(bench *b, const char *name, sl_grammar *grammar, const jso
         b->passing++;
 }
 
+static uint32_t draw(uint32_t *seed, uint32_t below) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)(*seed >> 8) * below >> 24);
+}
+
+/* A random token of the mask; where the text may end it mostly does, and long texts prefer tokens
+ * that close something. */
+static sl_token draw_token(bench *b, sl_grammar_state *state, int steps, uint32_t *seed) {
+    static const char *const closing[] = {"\"", "}", "]", "0", "e", "a", ":", ","};
+    const uint32_t count = sl_grammar_vocabulary_size(b->tokens);
+    if (sl_grammar_state_satisfied(state) && draw(seed, 4)) return -1;
+    for (size_t i = 0; steps > 20 && draw(seed, 8) && i < sizeof closing / sizeof *closing; i++) {
+        sl_token id = 0;
+        size_t made = 0;
+        if (sl_vocabulary_encode_plain(b->vocabulary, closing[i], 1, &id, 1, &made, NULL) ==
+                SL_OK &&
+            b->mask[id / 32] >> (id % 32) & 1)
+            return id;
+    }
+    const uint32_t start = draw(seed, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t id = (start + i) % count;
+        if (b->mask[id / 32] >> (id % 32) & 1) return (sl_token)id;
+    }
+    return -1;
+}
+
+static void sample(bench *b, const char *name, sl_grammar *grammar, uint32_t seed) {
+    sl_grammar_state *state = NULL;
+    sl_error err = {0};
+    sl_status status = sl_grammar_state_create(grammar, b->tokens, &state, &err);
+    size_t count = 0;
+    for (; status == SL_OK && count < 300; count++) {
+        status = sl_grammar_state_mask(state, b->mask, b->words, &err);
+        if (status != SL_OK) break;
+        b->ids[count] = draw_token(b, state, (int)count, &seed);
+        if (b->ids[count] < 0) break;
+        status = sl_grammar_state_accept(state, b->ids[count], &err);
+    }
+    if (status == SL_OK) {
+        printf("sample\t%s\t%d\t", name, sl_grammar_state_satisfied(state));
+        for (size_t i = 0; i < count; i++) {
+            size_t bytes;
+            const char *text = sl_vocabulary_text(b->vocabulary, b->ids[i], &bytes);
+            for (size_t k = 0; k < bytes; k++) printf("%02x", (unsigned char)text[k]);
+        }
+        printf("\n");
+    } else {
+        printf("%s: %s\n", name, err.message);
+    }
+    sl_grammar_state_destroy(state);
+}
+
 static void run_line(bench *b, const char *line) {
     json_t *row = json_loads(line, JSON_ALLOW_NUL, NULL);
     sl_error err = {0};
@@ -233,7 +287,8 @@ static void run_line(bench *b, const char *line) {
         b->refused++;
         printf("%s refused: %s\n", name, err.message);
     } else {
-        run_tests(b, name, grammar, row);
+        for (uint32_t i = 0; b->samples && i < 3; i++) sample(b, name, grammar, i);
+        if (!b->samples) run_tests(b, name, grammar, row);
     }
     sl_grammar_close(grammar);
     free(schema);
@@ -255,7 +310,7 @@ static int run(bench *b, FILE *file) {
 }
 
 int main(int count, char **words) {
-    bench b = {.verbose = count > 3};
+    bench b = {.verbose = count > 3, .samples = count > 3 && strcmp(words[3], "sample") == 0};
     sl_error err = {0};
     FILE *file = count > 2 ? fopen(words[2], "r") : NULL;
     if (!file) {

@@ -26,7 +26,7 @@ static void real_text(double value, char out[40]) {
 }
 
 static void from_real(double value, decimal *out) {
-    char text[40], digits[24];
+    char text[40], digits[24] = "";
     size_t count = 0, used = 0;
     real_text(fabs(value), text);
     const char *exponent = strchr(text, 'e');
