@@ -64,6 +64,11 @@ int sl_message_parser_next(sl_message_parser *parser, sl_message_event *out) {
     return 1;
 }
 
+int sl_message_parser_is_reasoning(const sl_message_parser *parser) {
+    SL_NEED_OR(0, parser);
+    return sl_parser_is_reasoning(parser);
+}
+
 size_t sl_message_parser_reasoning_pieces(const sl_message_parser *parser) {
     SL_NEED_OR(0, parser);
     return sl_parser_reasoning_pieces(parser);

@@ -5,6 +5,7 @@
 #include "sluice/batch.h"
 #include "sluice/executor.h"
 #include "sluice/experts.h"
+#include "sluice/grammar.h"
 #include "sluice/inspect.h"
 #include "sluice/messages.h"
 #include "sluice/sampling.h"
@@ -224,6 +225,13 @@ static sl_status render(const void *given, sl_error *err) {
     return status;
 }
 
+static sl_status grammar(const void *given, sl_error *err) {
+    sl_grammar *made = NULL;
+    const sl_status status = sl_grammar_compile(SL_GRAMMAR_REGEX, "a", 1, given, &made, err);
+    sl_grammar_close(made);
+    return status;
+}
+
 static sl_status sample(const void *given, sl_error *err) {
     static const sl_sampling greedy = {.struct_size = sizeof greedy};
     sl_token token;
@@ -380,6 +388,7 @@ static const struct {
     {"sl_model_options", sizeof(sl_model_options), open_model},
     {"sl_session_options", sizeof(sl_session_options), create_session},
     {"sl_render_options", sizeof(sl_render_options), render},
+    {"sl_grammar_options", sizeof(sl_grammar_options), grammar},
     {"sl_sampling", sizeof(sl_sampling), sample},
     {"sl_sampler_options", sizeof(sl_sampler_options), make_sampler},
     {"sl_pack_options", sizeof(sl_pack_options), pack},

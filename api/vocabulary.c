@@ -1,4 +1,5 @@
 /* vocabulary.c - A tokenizer on its own, from a folder of tokenizer files or from any model. */
+#include "api/vocabulary.h"
 #include "api/needs.h"
 #include "base/utf8.h"
 #include "engine/formats/file.h"
@@ -13,6 +14,10 @@ struct sl_vocabulary {
     sl_arena arena;
     sl_tokenizer *tokenizer;
 };
+
+const sl_tokenizer *sl_vocabulary_tokenizer(const sl_vocabulary *vocabulary) {
+    return vocabulary->tokenizer;
+}
 
 /* path/tokenizer.json, or path itself when it is a tokenizer.json; NULL text when there is none. */
 static sl_status read_tokenizer_json(const char *path, sl_arena *arena, sl_slice *out,

@@ -75,7 +75,8 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
     *out = (cli_conversation){.options = options, .messages = json_array(), .streams = true};
     if (!load_system(options, &out->system) || !load_tools(options, &out->tools) ||
         !cli_open_model(options, 0, &out->model) ||
-        !cli_open_session(out->model, options, &out->session) || !allocate(out))
+        !cli_open_session(out->model, options, &out->session) ||
+        !cli_constraint_open(options, out->model, &out->constraint) || !allocate(out))
         return false;
     out->sampling = cli_sampling(out->model, options);
     if (!cli_open_sampler(out)) return false;
@@ -96,6 +97,7 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
 void cli_conversation_close(cli_conversation *conversation) {
     sl_stops_destroy(conversation->stops);
     sl_sampler_destroy(conversation->sampler);
+    cli_constraint_close(&conversation->constraint);
     sl_session_destroy(conversation->session);
     sl_model_close(conversation->model);
     json_decref(conversation->messages);
@@ -237,12 +239,38 @@ static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t cou
 /* ---- Generation ---- */
 
 /* A token of the answer, at the end of the list.  The session has it too, unless it is full. */
-static sl_status next_token(cli_conversation *c, bool full, sl_token *out, sl_error *err) {
+static sl_status next_token(cli_conversation *c, const uint32_t *allowed, bool full, sl_token *out,
+                            sl_error *err) {
     for (;;) {
-        const sl_status status = full ? sl_session_sample_by(c->session, c->sampler, NULL, out, err)
-                                      : sl_session_next_by(c->session, c->sampler, NULL, out, err);
+        const sl_status status =
+            full ? sl_session_sample_by(c->session, c->sampler, allowed, out, err)
+                 : sl_session_next_by(c->session, c->sampler, allowed, out, err);
         if (status != SL_CANCELLED || stop_requested) return status;
     }
+}
+
+/* Tokens at the end of the list: one that is chosen, and after the thoughts those that the grammar
+ * of the options leaves no choice about.  Log-probabilities are of chosen tokens, so that nothing
+ * is appended without a choice where they are wanted. */
+static sl_status next_tokens(cli_writer *w, cli_tokens *out, size_t most, sl_error *err) {
+    cli_conversation *c = w->conversation;
+    const size_t length = sl_session_length(c->session);
+    const size_t room = cli_model_info(c->model).context_tokens - length;
+    const bool constrained = c->constraint.grammar && !sl_message_parser_is_reasoning(w->parser);
+    const uint32_t *allowed = NULL;
+    sl_status status = SL_OK;
+    *out = (cli_tokens){.ids = &c->tokens[length], .count = 1};
+    if (constrained) status = cli_constraint_mask(&c->constraint, &allowed, err);
+    if (status == SL_OK) status = next_token(c, allowed, room == 0, out->ids, err);
+    if (status != SL_OK || !constrained) return status;
+    const size_t left = room < most ? room : most;
+    const size_t capacity = left > 1 && !c->options->logprobs_given ? left - 1 : 0;
+    cli_tokens forced = {.ids = out->ids + 1};
+    status = cli_constraint_take(&c->constraint, out->ids[0], &forced, capacity, err);
+    if (status != SL_OK || forced.count == 0) return status;
+    out->count += forced.count;
+    status = sl_sampler_accept(c->sampler, forced.ids, forced.count, err);
+    return status == SL_OK ? extend(c, forced.count, err) : status;
 }
 
 /* Keeps the log-probabilities of the token that was chosen last. */
@@ -259,30 +287,36 @@ static bool keep_logprobs(const cli_conversation *c, cli_answer *answer) {
     return true;
 }
 
+static bool take_token(cli_writer *w, sl_token token, sl_error *err) {
+    w->answer->token_count++;
+    if (keep_logprobs(w->conversation, w->answer)) return cli_writer_feed(w, token, err);
+    *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
+    return false;
+}
+
 /* Until something ends the answer. */
 static cli_ending generate(cli_writer *w, sl_error *err) {
     cli_conversation *c = w->conversation;
     cli_answer *answer = w->answer;
     const uint32_t context = cli_model_info(c->model).context_tokens;
     const size_t limit = c->options->predict_given ? c->options->predict : SIZE_MAX;
+    if (c->constraint.grammar && cli_constraint_begin(&c->constraint, err) != SL_OK)
+        return CLI_REPLY_FAILED;
     while (answer->token_count < limit) {
-        const size_t length = sl_session_length(c->session);
-        sl_token *token = &c->tokens[length];
-        const sl_status status = next_token(c, length == context, token, err);
+        const bool full = sl_session_length(c->session) == context;
+        cli_tokens made;
+        const sl_status status = next_tokens(w, &made, limit - answer->token_count, err);
         if (status != SL_OK) return status == SL_CANCELLED ? CLI_STOPPED : CLI_REPLY_FAILED;
-        if (sl_model_token_ends(c->model, *token)) {
-            c->end_tokens += length < context; /* the session has it */
+        if (sl_model_token_ends(c->model, made.ids[0])) {
+            c->end_tokens += !full; /* the session has it */
             return CLI_ENDED;
         }
-        answer->token_count++;
-        if (!keep_logprobs(c, answer)) {
-            *err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
-            return CLI_REPLY_FAILED;
+        for (size_t i = 0; i < made.count; i++) {
+            if (!take_token(w, made.ids[i], err)) return CLI_REPLY_FAILED;
+            if (w->stops.found) return CLI_STOP_TEXT;
         }
-        if (!cli_writer_feed(w, *token, err)) return CLI_REPLY_FAILED;
-        if (w->stops.found) return CLI_STOP_TEXT;
         if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
-        if (length == context) return CLI_FULL;
+        if (full) return CLI_FULL;
     }
     return CLI_LIMITED;
 }

@@ -1,7 +1,7 @@
 /* conversation.h - Answering: from messages or plain text to streamed tokens, for run and chat. */
 #ifndef SL_APPS_CONVERSATION_H
 #define SL_APPS_CONVERSATION_H
-#include "apps/cli/cli.h"
+#include "apps/cli/constrained.h"
 #include "sluice/sampling.h"
 
 typedef struct {
@@ -17,7 +17,8 @@ typedef struct {
     sl_sampler *sampler;
     sl_stops *stops;     /* of --stop, or NULL */
     uint64_t end_tokens; /* that ended answers so far */
-    bool streams;        /* answers go to standard output as they come */
+    cli_constraint constraint;
+    bool streams; /* answers go to standard output as they come */
 } cli_conversation;
 
 typedef enum {

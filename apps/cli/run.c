@@ -67,7 +67,8 @@ static int check(const cli_options *options) {
         return cli_misuse(CLI_run, "--system and --system-file: give only one of them");
     if (options->logprobs_given && !options->json)
         return cli_misuse(CLI_run, "--logprobs needs --json");
-    return cli_profile_check(CLI_run, options);
+    const int result = cli_constraint_check(options);
+    return result == CLI_OK ? cli_profile_check(CLI_run, options) : result;
 }
 
 static const char *ending_name(cli_ending ending) {

@@ -88,6 +88,8 @@ SL_API SL_CHECKED sl_status sl_message_parser_finish(sl_message_parser *parser, 
 /* 1 and the next event, or 0.  Adjacent pieces of one text are joined. */
 SL_API int sl_message_parser_next(sl_message_parser *parser, sl_message_event *out);
 
+/* 1 if what comes next is reasoning, or a tag or heading around it, else 0. */
+SL_API int sl_message_parser_is_reasoning(const sl_message_parser *parser);
 /* Pieces (or tokens) that were reasoning in part or whole, tags included. */
 SL_API size_t sl_message_parser_reasoning_pieces(const sl_message_parser *parser);
 /* Calls that are complete. */

@@ -201,6 +201,9 @@ const sl_message_family *sl_parser_family(const sl_message_parser *p) {
 size_t sl_parser_pieces(const sl_message_parser *p) {
     return p->pieces;
 }
+bool sl_parser_is_reasoning(const sl_message_parser *p) {
+    return p->mode == SL_MODE_REASONING || p->mode == SL_MODE_HEADING;
+}
 size_t sl_parser_reasoning_pieces(const sl_message_parser *p) {
     return p->reasoning_pieces;
 }

@@ -19,6 +19,7 @@ SL_CHECKED sl_status sl_parser_json(const sl_message_parser *parser, char **out,
 const sl_message_family *sl_parser_family(const sl_message_parser *parser);
 size_t sl_parser_pieces(const sl_message_parser *parser); /* fed so far */
 void sl_parser_skip(sl_message_parser *parser);           /* a piece that is left out */
+bool sl_parser_is_reasoning(const sl_message_parser *parser);
 size_t sl_parser_reasoning_pieces(const sl_message_parser *parser);
 size_t sl_parser_calls(const sl_message_parser *parser);
 /* Comparisons and bytes handled so far, for tests: linear in the length of the text. */
