@@ -436,9 +436,11 @@ static void test_pieces(void **state) {
     sl_message_parser *parser;
     sl_error err;
     assert_int_equal(sl_parser_create(&options, &parser, &err), SL_OK);
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < 6; i++) {
         assert_int_equal(
             sl_parser_feed(parser, (sl_slice){pieces[i], strlen(pieces[i])}, true, &err), SL_OK);
+        assert_int_equal(sl_parser_is_reasoning(parser), i < 3);
+    }
     assert_int_equal(sl_parser_reasoning_pieces(parser), 4);
     assert_int_equal(sl_parser_finish(parser, &err), SL_OK);
     assert_int_equal(sl_parser_feed(parser, (sl_slice){"x", 1}, true, &err), SL_INVALID);
