@@ -6,7 +6,7 @@ from pathlib import Path
 FOLDER = Path(os.environ.get("SLUICE_HEADERS", "include/sluice"))  # tests/abi checks changed copies
 # Covered by the promise of graph.h; the others may change.
 STABLE = ["status.h", "sluice.h", "graph.h", "tensors.h"]
-EXPERIMENTAL = ["executor.h", "experimental.h", "direct.h", "experts.h", "weights.h", "inspect.h"]
+EXPERIMENTAL = ["sessions.h", "executor.h", "experimental.h", "direct.h", "experts.h", "weights.h", "inspect.h"]
 
 
 def text_of(name):

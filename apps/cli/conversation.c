@@ -1,5 +1,6 @@
 /* conversation.c - Prefills the new tokens, then samples until the answer ends. */
 #include "apps/cli/conversation.h"
+#include "apps/cli/kept.h"
 #include "apps/cli/profile.h"
 #include "apps/cli/thinking.h"
 #include "apps/cli/variables.h"
@@ -82,6 +83,7 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
         (options->top_k_given || options->top_p_given || options->min_p_given))
         cli_note("--top-k, --top-p and --min-p have no effect with temperature 0; give --temp");
     cli_conversation_reset(out, out->system);
+    if (!cli_kept_load(out)) return false;
     sl_error err;
     if (!cli_profile_is_wanted(options) || cli_profile_start(options, out->session, &err) == SL_OK)
         return true;

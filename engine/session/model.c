@@ -253,6 +253,19 @@ static sl_status open_files(sl_model *model, const char *path, sl_error *err) {
     return load_config(model, err);
 }
 
+/* What the bits of a state depend on besides the model. */
+static sl_status make_fingerprint(sl_model *model, sl_error *err) {
+    const sl_forward_options *options = sl_forward_options_of(model->forward);
+    const char *kv = "?";
+    for (int i = 0; i < KV_KINDS; i++)
+        if (kv_kinds[i].dtype == options->shape.kv_dtype) kv = kv_kinds[i].name;
+    (void)snprintf(model->fingerprint.numerics, sizeof model->fingerprint.numerics,
+                   "numerics %d, %s %s, %s keys and values, %s activations", SL_NUMERICS,
+                   model->device_row->name, model->device_info.isa, kv,
+                   options->compile.int8_activations ? "8-bit" : "exact");
+    return sl_fingerprint_weights(model->source, &model->fingerprint, err);
+}
+
 static sl_status check_unused(sl_model *model, sl_error *err) {
     const char *unused;
     SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &unused, err));
@@ -268,6 +281,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(sl_model_text_load(&model->text, model->source, model->config.vocab, &model->text_arena,
                               err));
     SL_TRY(add_note(model, model->text.note, err));
+    sl_fingerprint_texts(model->source, &model->fingerprint);
     sl_source_release_tokenizer(model->source);
     model->file_bytes = model->source_meter.bytes;
     model->text_seconds = sl_clock_lap(&clock);
@@ -280,6 +294,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     model->memory_seconds = sl_clock_lap(&clock);
     SL_TRY(read_weights(model, options, err));
     SL_TRY(sl_forward_bind(model->forward, sl_expert_store_source(model->store), err));
+    SL_TRY(make_fingerprint(model, err));
     model->weights_seconds = sl_clock_lap(&clock);
     return check_unused(model, err);
 }

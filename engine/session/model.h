@@ -4,6 +4,7 @@
 #include "base/meter.h"
 #include "engine/experts/store.h"
 #include "engine/models/architecture.h"
+#include "engine/session/fingerprint.h"
 #include "engine/session/forward.h"
 #include "engine/text/model_text.h"
 #include "runtime/devices.h"
@@ -29,7 +30,8 @@ struct sl_model {
     sl_device_info device_info;
     sl_forward *forward;
     sl_model_text text;
-    const char *note; /* as in sl_model_info */
+    sl_fingerprint fingerprint; /* of the states of its sessions */
+    const char *note;           /* as in sl_model_info */
     uint32_t context_tokens, slots;
     uint32_t
         chunk_tokens; /* tokens per forward pass in prefill, unless a session sets another number */
