@@ -5,6 +5,7 @@
 #include "engine/models/unused.h"
 #include "engine/session/compile_options.h"
 #include "engine/session/memory.h"
+#include "engine/session/prefixes.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -158,6 +159,7 @@ static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
 
 static sl_status set_context(sl_model *model, const sl_model_options *options, sl_error *err) {
     model->slots = options->max_sessions;
+    model->prefix_bytes = options->prefix_cache_bytes;
     model->chunk_tokens = model->device_info.chunk_tokens;
     model->context_tokens = options->context_tokens ? options->context_tokens : DEFAULT_CONTEXT;
     if (model->context_tokens <= model->config.context) return SL_OK;
@@ -295,6 +297,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(read_weights(model, options, err));
     SL_TRY(sl_forward_bind(model->forward, sl_expert_store_source(model->store), err));
     SL_TRY(make_fingerprint(model, err));
+    SL_TRY(sl_prefixes_create(model, err));
     model->weights_seconds = sl_clock_lap(&clock);
     return check_unused(model, err);
 }
@@ -324,6 +327,7 @@ sl_status sl_model_create(const char *path, const sl_model_options *options, sl_
 void sl_model_destroy(sl_model *model) {
     if (!model) return;
     const sl_allocator allocator = model->allocator;
+    sl_prefixes_destroy(model);
     sl_model_text_unload(&model->text);
     sl_forward_destroy(model->forward);
     sl_expert_store_destroy(model->store); /* its memory may be the device's */

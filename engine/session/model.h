@@ -38,6 +38,10 @@ struct sl_model {
     double files_seconds, memory_seconds, weights_seconds, text_seconds; /* of opening */
     bool slot_taken[SL_MAX_SESSIONS];
     pthread_mutex_t lock; /* held during a forward pass */
+    /* Prefixes of conversations in memory and on disk; NULL: none.  Used with the lock held. */
+    struct sl_prefix_tree *prefixes;
+    struct sl_prefix_disk *prefixes_on_disk;
+    uint64_t prefix_bytes; /* budget of those in memory */
     /* The session whose logits are still in the result of the last forward pass; NULL: none. */
     struct sl_session *waiting;
     /* The session with a forward pass in flight; NULL: none. */

@@ -21,8 +21,10 @@ uint32_t sl_session_lengths(const sl_session *session, uint64_t *out) {
     return count;
 }
 
-sl_status sl_session_read_recurrent(const sl_session *session, uint32_t index, void *out,
-                                    sl_error *err) {
+/* ---- writing ---- */
+
+static sl_status give_recurrent(void *ctx, uint32_t index, void *out, sl_error *err) {
+    const sl_session *session = ctx;
     const sl_checkpoints *checkpoints = &session->checkpoints;
     const sl_forward *forward = session->model->forward;
     if (index < checkpoints->count && checkpoints->kept[index].length < session->computed)
@@ -30,41 +32,40 @@ sl_status sl_session_read_recurrent(const sl_session *session, uint32_t index, v
     return sl_slot_read_recurrent(forward, session->slot, out, err);
 }
 
-/* ---- writing ---- */
-
-static sl_status give_recurrent(void *ctx, uint32_t index, void *out, sl_error *err) {
-    return sl_session_read_recurrent(ctx, index, out, err);
-}
-
 static sl_status give_blocks(void *ctx, uint64_t first, uint64_t count, void *out, sl_error *err) {
     const sl_session *session = ctx;
     return sl_slot_read_blocks(session->model->forward, session->slot, first, count, out, err);
 }
 
-sl_status sl_session_write(const sl_session *session, const char *path, const void *note,
-                           size_t note_bytes, sl_error *err) {
+sl_state_content sl_session_content(const sl_session *session,
+                                    uint64_t lengths[SL_MAX_CHECKPOINTS + 1]) {
     const sl_model *model = session->model;
-    uint64_t lengths[SL_MAX_CHECKPOINTS + 1];
-    if (note_bytes > SL_STATE_MOST_NOTE)
-        return sl_fail(err, SL_INVALID, "a note of %zu bytes, wanted at most %d", note_bytes,
-                       SL_STATE_MOST_NOTE);
-    const sl_state_content content = {
+    return (sl_state_content){
         .forward = model->forward,
         .fingerprint = &model->fingerprint,
         .vocab = model->config.vocab,
         .to = session->computed,
         .token_count = session->length,
         .tokens = session->tokens,
-        .note = note,
-        .note_bytes = note_bytes,
-        .logits = session->has_logits ? session->found : NULL,
         .lengths = lengths,
         .length_count = sl_session_lengths(session, lengths),
         .recurrent = give_recurrent,
         .blocks = give_blocks,
         .ctx = (sl_session *)(uintptr_t)session, /* only read */
     };
-    return sl_state_file_write(path, &content, &model->allocator, err);
+}
+
+sl_status sl_session_write(const sl_session *session, const char *path, const void *note,
+                           size_t note_bytes, sl_error *err) {
+    uint64_t lengths[SL_MAX_CHECKPOINTS + 1];
+    sl_state_content content = sl_session_content(session, lengths);
+    if (note_bytes > SL_STATE_MOST_NOTE)
+        return sl_fail(err, SL_INVALID, "a note of %zu bytes, wanted at most %d", note_bytes,
+                       SL_STATE_MOST_NOTE);
+    content.note = note;
+    content.note_bytes = note_bytes;
+    content.logits = session->has_logits ? session->found : NULL;
+    return sl_state_file_write(path, &content, &session->model->allocator, err);
 }
 
 /* ---- reading ---- */

@@ -12,9 +12,9 @@ void sl_session_clear(sl_session *session);
 /* The tokens that each kept recurrent state of a session includes, ascending: its checkpoints, and
  * the state as it is; returns how many, at most SL_MAX_CHECKPOINTS + 1. */
 uint32_t sl_session_lengths(const sl_session *session, uint64_t *out);
-/* Reads the one of an index of these. */
-SL_CHECKED sl_status sl_session_read_recurrent(const sl_session *session, uint32_t index, void *out,
-                                               sl_error *err);
+/* A session as content of files and caches; borrowed, with `lengths`, from the session. */
+sl_state_content sl_session_content(const sl_session *session,
+                                    uint64_t lengths[SL_MAX_CHECKPOINTS + 1]);
 
 /* Writes all of a session, with bytes of the caller. */
 SL_CHECKED sl_status sl_session_write(const sl_session *session, const char *path, const void *note,
