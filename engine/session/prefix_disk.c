@@ -109,10 +109,19 @@ static void look(sl_prefix_disk *disk) {
         tell(disk, err.message);
 }
 
-/* It is damaged, or not what its name says: it will not be looked at again. */
+/* Whether an entry is still there; another process may have made room. */
+static bool is_gone(const sl_prefix_disk *disk, const sl_disk_name *name) {
+    char path[SL_DISK_PATH];
+    sl_disk_folder_path(&disk->folder, name, path);
+    return !sl_file_exists(path);
+}
+
+/* It is damaged, or not what its name says: it will not be looked at again.  One that is gone is
+ * nothing to speak of. */
 static void reject(sl_prefix_disk *disk, const sl_disk_name *name, const sl_error *why) {
     entry *e = find_entry(disk, name);
     if (e) e->bad = true;
+    if (is_gone(disk, name)) return;
     tell(disk, why->message);
     if (why->status == SL_FORMAT) sl_disk_folder_remove(&disk->folder, name);
 }
@@ -128,13 +137,6 @@ static sl_status open_entry(const sl_prefix_disk *disk, const sl_disk_name *name
         h->vocab == disk->options.vocab)
         return SL_OK;
     return sl_fail(err, SL_FORMAT, "%s: is not what its name says", path);
-}
-
-/* Whether an entry is still there; another process may have made room. */
-static bool is_gone(const sl_prefix_disk *disk, const sl_disk_name *name) {
-    char path[SL_DISK_PATH];
-    sl_disk_folder_path(&disk->folder, name, path);
-    return !sl_file_exists(path);
 }
 
 /* ---- finding ---- */
@@ -201,11 +203,7 @@ static void examine_all(sl_prefix_disk *disk, search *s) {
         e->seen = disk->finds;
         e->end = 0;
         if (!e->unread && !is_after(e, s)) continue;
-        if (examine(disk, e, s, &err) == SL_OK) continue;
-        if (is_gone(disk, &e->name))
-            e->bad = true;
-        else
-            reject(disk, &e->name, &err);
+        if (examine(disk, e, s, &err) != SL_OK) reject(disk, &e->name, &err);
     }
 }
 

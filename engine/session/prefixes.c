@@ -224,10 +224,8 @@ sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t c
     out->reused = session->computed;
     out->reason = reason_of(session, &f, out);
     memcpy(session->tokens, tokens, session->computed * sizeof *tokens);
-    session->length = session->computed;
+    session->length = session->known = session->computed; /* what follows counts as new */
     session->has_logits = false;
-    if (session->known > f.common) session->known = f.common;
-    if (session->known < session->computed) session->known = session->computed;
     choose_stops(session->model, &f, out);
     return SL_OK;
 }
