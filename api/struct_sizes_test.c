@@ -5,6 +5,7 @@
 #include "sluice/executor.h"
 #include "sluice/experts.h"
 #include "sluice/inspect.h"
+#include "sluice/sessions.h"
 #include "sluice/weights.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,6 +48,10 @@ CALL(floors, sl_measure_floors(1, out, err))
 CALL(timing, sl_compiled_timing_of(at.compiled, out, err))
 CALL(expert_shape, sl_experts_shape(at.experts, out, err))
 CALL(expert_counts, sl_experts_counts(at.experts, out, err))
+static sl_status sync_report(void *out, sl_error *err) {
+    const sl_token tokens[] = {1, 2, 3};
+    return sl_session_sync(at.session, tokens, 3, NULL, out, err);
+}
 CALL(compare_report, sl_compare(at.other, at.model, NULL, out, err))
 
 static const struct {
@@ -73,6 +78,7 @@ static const struct {
     {"sl_compiled_timing", sizeof(sl_compiled_timing), timing, false},
     {"sl_expert_shape", sizeof(sl_expert_shape), expert_shape, false},
     {"sl_expert_counts", sizeof(sl_expert_counts), expert_counts, false},
+    {"sl_sync_report", sizeof(sl_sync_report), sync_report, false},
     {"sl_compare_report", sizeof(sl_compare_report), compare_report, true},
 };
 enum { RESULTS = sizeof results / sizeof results[0], ROOM = 16384, NEWER = 64, MARK = 0xa5 };
@@ -295,6 +301,14 @@ static sl_status weight_source(const void *given, sl_error *err) {
     return sl_weight_describe(given ? given : &none, &dtype, &bytes, err);
 }
 
+static sl_status sync_session(const void *given, sl_error *err) {
+    const sl_token tokens[] = {1, 2, 3};
+    return sl_session_sync(at.session, tokens, 3, given, NULL, err);
+}
+static sl_status cache_on_disk(const void *given, sl_error *err) {
+    return sl_model_cache_on_disk(at.model, given, err);
+}
+
 static sl_status expert_shape_given(const void *given, sl_error *err) {
     return experts(given, NULL, NULL, err);
 }
@@ -319,6 +333,8 @@ static const struct {
     {"sl_sampling", sizeof(sl_sampling), sample},
     {"sl_pack_options", sizeof(sl_pack_options), pack},
     {"sl_synth_options", sizeof(sl_synth_options), synth},
+    {"sl_sync_options", sizeof(sl_sync_options), sync_session},
+    {"sl_disk_cache_options", sizeof(sl_disk_cache_options), cache_on_disk},
     {"sl_compile_options", sizeof(sl_compile_options), compile},
     {"sl_executor_options", sizeof(sl_executor_options), execute},
     {"sl_profile_options", sizeof(sl_profile_options), profile},

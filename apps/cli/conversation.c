@@ -4,6 +4,7 @@
 #include "apps/cli/profile.h"
 #include "apps/cli/thinking.h"
 #include "apps/cli/variables.h"
+#include "sluice/sessions.h"
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static bool allocate(cli_conversation *c) {
 bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
     *out = (cli_conversation){.options = options, .messages = json_array(), .streams = true};
     if (!load_system(options, &out->system) || !load_tools(options, &out->tools) ||
-        !cli_open_model(options, 0, &out->model) ||
+        !cli_open_model(options, 0, &out->model) || !cli_kept_open(out) ||
         !cli_open_session(out->model, options, &out->session) || !allocate(out))
         return false;
     out->sampling = cli_sampling(out->model, options);
@@ -195,32 +196,19 @@ static bool read_messages(const cli_conversation *c, prompt *p) {
     return good && (status == SL_OK || report(&err));
 }
 
-/* Extends the session by the next count tokens of the list. */
-static sl_status extend(cli_conversation *c, size_t count, sl_error *err) {
-    const size_t end = sl_session_length(c->session) + count;
-    for (;;) {
-        const size_t length = sl_session_length(c->session);
-        const sl_status status =
-            sl_session_extend(c->session, c->tokens + length, end - length, err);
-        if (status != SL_CANCELLED || stop_requested) return status;
-    }
-}
-
 /* Makes the session consist of exactly these tokens, with the logits after the last one. */
 static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t count, sl_error *err) {
-    size_t same = 0;
-    const size_t seen = sl_session_length(c->session);
-    while (same < seen && same + 1 < count && tokens[same] == c->tokens[same]) same++;
-    memcpy(c->tokens + same, tokens + same, (count - same) * sizeof *tokens);
-    sl_status status = sl_session_rewind(c->session, same, err);
+    const sl_sync_options options = {.struct_size = sizeof options, .progress = cli_progress};
+    sl_sync_report report = {.struct_size = sizeof report};
+    sl_status status = SL_OK;
+    memcpy(c->tokens, tokens, count * sizeof *tokens);
     cli_progress_stage("reading the prompt");
-    for (size_t at = same; at < count && status == SL_OK;) {
-        const size_t piece = cli_next_piece(c->model, c->options, count - at);
-        (void)cli_progress(NULL, "reading", at - same, count - same);
-        status = extend(c, piece, err);
-        at += piece;
-    }
+    do status = sl_session_sync(c->session, tokens, count, &options, &report, err);
+    while (status == SL_CANCELLED && !stop_requested);
     cli_progress_end();
+    if (status == SL_OK && cli_is_verbose())
+        cli_note("%zu of %zu tokens are reused (%s): %s", report.reused, report.tokens,
+                 report.source, report.text);
     return status;
 }
 
@@ -355,6 +343,7 @@ static void continue_prompt(cli_conversation *c, const prompt *p, cli_answer *an
                                               : CLI_REPLY_FAILED;
     set_dim(&w, false);
     (void)fflush(stdout);
+    cli_kept_end_turn(c);
     if (answer->ending != CLI_REPLY_FAILED && !write_text(&w, NULL, 0)) {
         err = (sl_error){SL_NO_MEMORY, "no memory for the answer"};
         answer->ending = CLI_REPLY_FAILED;

@@ -4,6 +4,35 @@
 #include <string.h>
 #include <unistd.h>
 
+static void print_note(void *ctx, const char *line) {
+    (void)ctx;
+    cli_note("%s", line);
+}
+
+bool cli_kept_open(cli_conversation *conversation) {
+    const cli_options *options = conversation->options;
+    const sl_disk_cache_options disk = {.struct_size = sizeof disk,
+                                        .folder = options->kv_disk,
+                                        .bytes = options->kv_disk_size.bytes,
+                                        .note = print_note};
+    sl_error err;
+    if (options->kv_disk_size_given && options->kv_disk_size.share > 0)
+        return cli_fail_text("--kv-disk-size: wanted a size such as 20GiB") == CLI_OK;
+    if (options->kv_disk_size_given && !options->kv_disk)
+        cli_note("--kv-disk-size has no effect without --kv-disk");
+    if (!options->kv_disk ||
+        sl_model_cache_on_disk(conversation->model, &disk, &err) == SL_OK)
+        return true;
+    (void)cli_fail(&err);
+    return false;
+}
+
+void cli_kept_end_turn(cli_conversation *conversation) {
+    sl_error err;
+    if (!conversation->options->kv_disk) return;
+    if (sl_session_end_turn(conversation->session, &err) != SL_OK) cli_note("%s", err.message);
+}
+
 /* The messages of a note: a list of objects.  NULL after a message. */
 static json_t *read_messages(const char *path, const char *note, size_t bytes) {
     json_error_t problem;

@@ -4,7 +4,7 @@
 
 enum {
     STOP_TOKENS = 4096,      /* between stops without another reason */
-    STOP_DISTANCE = 32,      /* at least, between two stops */
+    STOP_DISTANCE = 32,      /* at least, between two stops, and after what is reused */
     WORTH_READING = 32,      /* tokens that an entry on disk has more than what is in memory */
     STOPS_AT_MESSAGES = 4,   /* at the ends of the first and of the last ones */
 };
@@ -154,7 +154,7 @@ static bool ends_message(const sl_model *model, sl_token token) {
 
 static void add_stop(sl_reuse *r, size_t at, size_t count) {
     uint32_t i = r->stop_count;
-    if (at <= r->reused || at >= count || r->stop_count == SL_MAX_STOPS) return;
+    if (at < r->reused + STOP_DISTANCE || at >= count || r->stop_count == SL_MAX_STOPS) return;
     while (i && r->stops[i - 1] > at) i--;
     if (i && at - r->stops[i - 1] < STOP_DISTANCE) return;
     if (i < r->stop_count && r->stops[i] - at < STOP_DISTANCE) return;
@@ -178,7 +178,7 @@ static void choose_stops(const sl_model *model, const found *f, sl_reuse *r) {
             break;
         }
     if (r->same < f->count) add_stop(r, r->same, f->count);
-    add_stop(r, f->count - 1, f->count);
+    if (f->count > 2) add_stop(r, f->count - 2, f->count); /* one token would count as decoded */
     for (size_t at = (r->reused / STOP_TOKENS + 1) * STOP_TOKENS; at < f->count; at += STOP_TOKENS)
         add_stop(r, at, f->count);
 }
