@@ -20,8 +20,7 @@ bool cli_kept_open(cli_conversation *conversation) {
         return cli_fail_text("--kv-disk-size: wanted a size such as 20GiB") == CLI_OK;
     if (options->kv_disk_size_given && !options->kv_disk)
         cli_note("--kv-disk-size has no effect without --kv-disk");
-    if (!options->kv_disk ||
-        sl_model_cache_on_disk(conversation->model, &disk, &err) == SL_OK)
+    if (!options->kv_disk || sl_model_cache_on_disk(conversation->model, &disk, &err) == SL_OK)
         return true;
     (void)cli_fail(&err);
     return false;

@@ -1,5 +1,5 @@
-/* kept.h - Conversations in files (--session), with the messages as their note, and what was computed
- * of them in a folder (--kv-disk). */
+/* kept.h - Conversations in files (--session), with the messages as their note, and what was
+ * computed of them in a folder (--kv-disk). */
 #ifndef SL_APPS_KEPT_H
 #define SL_APPS_KEPT_H
 #include "apps/cli/conversation.h"

@@ -67,9 +67,8 @@ bool sl_disk_folder_changed(const sl_disk_folder *folder) {
 static bool append(sl_disk_folder *folder, const sl_disk_name *name) {
     if (folder->count == folder->room) {
         const size_t room = 2 * folder->room + 64;
-        sl_disk_name *fresh =
-            sl_resize(folder->allocator, folder->names, folder->room * sizeof *fresh,
-                      room * sizeof *fresh, ALIGN);
+        sl_disk_name *fresh = sl_resize(folder->allocator, folder->names,
+                                        folder->room * sizeof *fresh, room * sizeof *fresh, ALIGN);
         if (!fresh) return false;
         folder->names = fresh;
         folder->room = room;
@@ -82,8 +81,8 @@ static bool append(sl_disk_folder *folder, const sl_disk_name *name) {
 static bool is_fresh(const struct timespec *changed) {
     struct timespec now;
     if (clock_gettime(CLOCK_REALTIME, &now) != 0) return true;
-    const double age = (double)(now.tv_sec - changed->tv_sec) +
-                       (double)(now.tv_nsec - changed->tv_nsec) / 1e9;
+    const double age =
+        (double)(now.tv_sec - changed->tv_sec) + (double)(now.tv_nsec - changed->tv_nsec) / 1e9;
     return age < FRESH_NANOSECONDS / 1e9;
 }
 
@@ -124,8 +123,7 @@ sl_status sl_disk_folder_lock(sl_disk_folder *folder, sl_error *err) {
     char path[SL_DISK_PATH];
     (void)snprintf(path, sizeof path, "%s/%s", folder->path, lock_name);
     folder->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (folder->lock < 0)
-        return sl_fail(err, SL_IO, "%s: cannot open: %s", path, strerror(errno));
+    if (folder->lock < 0) return sl_fail(err, SL_IO, "%s: cannot open: %s", path, strerror(errno));
     for (int i = 0; i < LOCK_ATTEMPTS; i++) {
         if (flock(folder->lock, LOCK_EX | LOCK_NB) == 0) return SL_OK;
         if (errno != EWOULDBLOCK && errno != EINTR) break;

@@ -24,7 +24,8 @@ typedef struct {
     int lock;
 } sl_disk_folder;
 
-/* Makes the folder if it is not there; only its owner can read it then.  Close it in either case. */
+/* Makes the folder if it is not there; only its owner can read it then.  Close it in either case.
+ */
 SL_CHECKED sl_status sl_disk_folder_open(sl_disk_folder *folder, const char *path, uint64_t bytes,
                                          const sl_allocator *allocator, sl_error *err);
 void sl_disk_folder_close(sl_disk_folder *folder);

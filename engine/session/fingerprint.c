@@ -18,8 +18,7 @@ static uint64_t of_text(const sl_source *source, const char *name, uint64_t seed
 void sl_fingerprint_texts(const sl_source *source, sl_fingerprint *out) {
     out->config = of_text(source, "config.json", 0);
     out->tokenizer = of_text(source, "tokenizer.json", 0);
-    out->chat =
-        of_text(source, "chat_template.jinja", of_text(source, "tokenizer_config.json", 0));
+    out->chat = of_text(source, "chat_template.jinja", of_text(source, "tokenizer_config.json", 0));
 }
 
 static uint64_t of_tensor(const sl_tensor_entry *entry, uint64_t seed) {
@@ -81,8 +80,7 @@ sl_status sl_fingerprint_check(const char *what, const sl_fingerprint *found,
                        : found->tokenizer != wanted->tokenizer ? "tokenizer"
                        : found->chat != wanted->chat           ? "chat template"
                                                                : NULL;
-    if (part)
-        return sl_fail(err, SL_FORMAT, "%s: saved with another model: other %s", what, part);
+    if (part) return sl_fail(err, SL_FORMAT, "%s: saved with another model: other %s", what, part);
     if (memcmp(found->numerics, wanted->numerics, sizeof found->numerics) == 0) return SL_OK;
     return sl_fail(err, SL_FORMAT, "%s: saved with '%.*s', wanted '%.*s'", what, SL_NUMERICS_TEXT,
                    found->numerics, SL_NUMERICS_TEXT, wanted->numerics);

@@ -299,9 +299,8 @@ static sl_status load_state(sl_prefix_disk *disk, loading *l, sl_error *err) {
                          (unsigned long long)l->length);
     if (status == SL_OK) status = sl_state_file_recurrent(&file, i, l->buffer, err);
     sl_state_file_close(&file);
-    return status == SL_OK
-               ? sl_slot_write_recurrent(disk->options.forward, l->slot, l->buffer, err)
-               : status;
+    return status == SL_OK ? sl_slot_write_recurrent(disk->options.forward, l->slot, l->buffer, err)
+                           : status;
 }
 
 static bool load_all(sl_prefix_disk *disk, loading *l) {
@@ -369,8 +368,7 @@ void sl_prefix_disk_add(sl_prefix_disk *disk, const sl_state_content *content) {
     sl_error err;
     if (disk->recurrent_bytes && content->length_count == 0) return;
     if (disk->recurrent_bytes) part.to = content->lengths[content->length_count - 1];
-    const sl_prefix_match found =
-        sl_prefix_disk_find(disk, content->tokens, part.to, part.to);
+    const sl_prefix_match found = sl_prefix_disk_find(disk, content->tokens, part.to, part.to);
     if (part.to - found.usable < LEAST_TOKENS) return;
     const uint64_t covered = found.same / SL_KV_LANES * SL_KV_LANES;
     if (covered > part.from) part.from = covered;

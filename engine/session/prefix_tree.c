@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { TRIMMED_BLOCKS = 64, ALIGN = 64 };
+enum { TRIMMED_BLOCKS = 64, ALIGN = 64, BLOCK_POINTER = sizeof(void *) };
 
 /* Tokens of a block, and their keys and values behind them. */
 typedef struct {
@@ -21,9 +21,9 @@ typedef struct {
 
 typedef struct node {
     struct node *parent, *child, *next;
-    uint64_t from, count;          /* positions */
-    block **blocks;                /* of them; the last may be partly used */
-    kept_state *kept;              /* ascending, from < length <= from + count */
+    uint64_t from, count; /* positions */
+    block **blocks;       /* of them; the last may be partly used */
+    kept_state *kept;     /* ascending, from < length <= from + count */
     uint32_t block_room, kept_room, kept_count;
     uint32_t stamp; /* of the walk that is going on: nothing of it is dropped */
     bool reported;  /* as dropped, and nothing was added since */
@@ -48,7 +48,7 @@ static void *resize(sl_prefix_tree *tree, void *old, uint64_t old_bytes, uint64_
 static bool make_block_room(sl_prefix_tree *tree, node *n, uint64_t count) {
     if (count <= n->block_room) return true;
     const uint64_t room = count + count / 8;
-    block **fresh = resize(tree, n->blocks, n->block_room * sizeof *fresh, room * sizeof *fresh);
+    block **fresh = resize(tree, n->blocks, n->block_room * BLOCK_POINTER, room * BLOCK_POINTER);
     if (!fresh) return false;
     n->blocks = fresh;
     n->block_room = (uint32_t)room;
@@ -58,8 +58,7 @@ static bool make_block_room(sl_prefix_tree *tree, node *n, uint64_t count) {
 static bool make_kept_room(sl_prefix_tree *tree, node *n) {
     if (n->kept_count < n->kept_room) return true;
     const uint32_t room = n->kept_room + 4;
-    kept_state *fresh =
-        resize(tree, n->kept, n->kept_room * sizeof *fresh, room * sizeof *fresh);
+    kept_state *fresh = resize(tree, n->kept, n->kept_room * sizeof *fresh, room * sizeof *fresh);
     if (!fresh) return false;
     n->kept = fresh;
     n->kept_room = room;
@@ -89,7 +88,7 @@ static void unlink_node(node *n) {
 /* A leaf. */
 static void destroy_node(sl_prefix_tree *tree, node *n) {
     cut(tree, n, 0);
-    (void)resize(tree, n->blocks, n->block_room * sizeof *n->blocks, 0);
+    (void)resize(tree, n->blocks, n->block_room * BLOCK_POINTER, 0);
     (void)resize(tree, n->kept, n->kept_room * sizeof *n->kept, 0);
     (void)resize(tree, n, sizeof *n, 0);
 }
@@ -318,12 +317,14 @@ static void gather_tokens(const node *n, sl_token *out) {
 static void report(sl_prefix_tree *tree, node *leaf) {
     const sl_prefix_tree_options *options = &tree->options;
     const uint64_t end = leaf->from + leaf->count;
-    const size_t token_bytes = end * sizeof(sl_token), length_bytes = leaf->kept_count * sizeof(uint64_t);
+    const size_t token_bytes = end * sizeof(sl_token),
+                 length_bytes = leaf->kept_count * sizeof(uint64_t);
     if (!options->dropped || leaf->reported || leaf->count == 0) return;
     leaf->reported = true;
     if (tree->recurrent_bytes && leaf->kept_count == 0) return;
     sl_token *tokens = sl_resize(options->allocator, NULL, 0, token_bytes, ALIGN);
-    uint64_t *lengths = length_bytes ? sl_resize(options->allocator, NULL, 0, length_bytes, ALIGN) : NULL;
+    uint64_t *lengths =
+        length_bytes ? sl_resize(options->allocator, NULL, 0, length_bytes, ALIGN) : NULL;
     if (tokens && (lengths || !length_bytes)) {
         leaf_source source = {tree, leaf};
         gather_tokens(leaf, tokens);
@@ -346,22 +347,28 @@ static void report(sl_prefix_tree *tree, node *leaf) {
     sl_release(options->allocator, lengths, length_bytes, ALIGN);
 }
 
+/* Drops a part of a node, or all of it. */
+static void drop(sl_prefix_tree *tree, const victim *found) {
+    node *n = found->from;
+    if (!n->child) report(tree, n);
+    if (found->keeps == n->count) {
+        drop_kept(tree, n, found->index);
+        return;
+    }
+    cut(tree, n, found->keeps);
+    if (n->count) return;
+    unlink_node(n);
+    destroy_node(tree, n);
+}
+
 /* Makes room for so many bytes more; false if what is left is in use. */
 static bool make_room(sl_prefix_tree *tree, uint64_t bytes) {
     const uint64_t budget = tree->options.budget_bytes;
-    while (bytes > budget || tree->bytes > budget - bytes) {
-        const victim found = bytes > budget ? (victim){0} : find_victim(tree);
-        node *n = found.from;
-        if (!n) return false;
-        if (!n->child) report(tree, n);
-        if (found.keeps == n->count && n->count) {
-            drop_kept(tree, n, found.index);
-            continue;
-        }
-        cut(tree, n, found.keeps);
-        if (n->count) continue;
-        unlink_node(n);
-        destroy_node(tree, n);
+    if (bytes > budget) return false;
+    while (tree->bytes > budget - bytes) {
+        const victim found = find_victim(tree);
+        if (!found.from) return false;
+        drop(tree, &found);
     }
     return true;
 }
@@ -388,11 +395,11 @@ static bool split(sl_prefix_tree *tree, node *n, uint64_t at) {
         made = lower->kept != NULL;
     }
     if (!made) {
-        (void)resize(tree, lower->blocks, lower->block_room * sizeof *lower->blocks, 0);
+        (void)resize(tree, lower->blocks, lower->block_room * BLOCK_POINTER, 0);
         (void)resize(tree, lower, sizeof *lower, 0);
         return false;
     }
-    memcpy(lower->blocks, n->blocks + first, moved * sizeof *lower->blocks);
+    memcpy(lower->blocks, n->blocks + first, moved * BLOCK_POINTER);
     if (states) memcpy(lower->kept, n->kept + kept, states * sizeof *lower->kept);
     lower->kept_room = lower->kept_count = states;
     lower->child = n->child;
@@ -409,14 +416,13 @@ static bool put_block(sl_prefix_tree *tree, node *n, const sl_state_content *con
     const uint64_t index = n->count / SL_KV_LANES, at = n->from + index * SL_KV_LANES;
     const uint64_t used = content->to - at < SL_KV_LANES ? content->to - at : SL_KV_LANES;
     const bool replaces = n->count % SL_KV_LANES != 0;
-    const uint64_t array = index < n->block_room ? 0 : 2 * (index + 1) * sizeof(block *);
+    const uint64_t array = index < n->block_room ? 0 : 2 * (index + 1) * BLOCK_POINTER;
     if (!replaces &&
         (!make_room(tree, tree->block_bytes + array) || !make_block_room(tree, n, index + 1)))
         return false;
     block *b = replaces ? n->blocks[index] : resize(tree, NULL, 0, tree->block_bytes);
     if (!b) return false;
-    const bool good =
-        content->blocks(content->ctx, at / SL_KV_LANES, 1, b->data, NULL) == SL_OK;
+    const bool good = content->blocks(content->ctx, at / SL_KV_LANES, 1, b->data, NULL) == SL_OK;
     if (!good && !replaces) (void)resize(tree, b, tree->block_bytes, 0);
     if (!good && replaces) cut(tree, n, index * SL_KV_LANES);
     if (!good) return false;
@@ -433,7 +439,7 @@ static node *leaf_for(sl_prefix_tree *tree, const walked *w) {
     node *parent = w->last;
     if (w->partial) {
         const uint64_t shared = (w->same - w->partial->from) / SL_KV_LANES * SL_KV_LANES;
-        const uint64_t arrays = 2 * sl_blocks_of(w->partial->count) * sizeof(block *) +
+        const uint64_t arrays = 2 * sl_blocks_of(w->partial->count) * BLOCK_POINTER +
                                 w->partial->kept_count * sizeof(kept_state);
         if (!make_room(tree, 2 * sizeof(node) + arrays)) return NULL;
         if (shared && !split(tree, w->partial, shared)) return NULL;
@@ -453,7 +459,9 @@ static void put_state(sl_prefix_tree *tree, node *n, const sl_state_content *con
         n->kept[at - 1].used = sl_clock_seconds();
         return;
     }
-    if (!make_room(tree, tree->recurrent_bytes + 4 * sizeof(kept_state)) || !make_kept_room(tree, n)) return;
+    if (!make_room(tree, tree->recurrent_bytes + 4 * sizeof(kept_state)) ||
+        !make_kept_room(tree, n))
+        return;
     void *data = resize(tree, NULL, 0, tree->recurrent_bytes);
     if (!data) return;
     if (content->recurrent(content->ctx, index, data, NULL) != SL_OK) {
@@ -536,7 +544,7 @@ bool sl_prefix_tree_verify(const sl_prefix_tree *tree) {
     node *n = first_leaf((node *)(uintptr_t)&tree->root);
     for (; n != &tree->root; n = after(n)) {
         if (!is_sound(n)) return false;
-        bytes += sizeof *n + n->block_room * sizeof *n->blocks + n->kept_room * sizeof *n->kept +
+        bytes += sizeof *n + n->block_room * BLOCK_POINTER + n->kept_room * sizeof *n->kept +
                  sl_blocks_of(n->count) * tree->block_bytes + n->kept_count * tree->recurrent_bytes;
     }
     return bytes == tree->bytes && bytes <= tree->options.budget_bytes;

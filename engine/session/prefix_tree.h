@@ -35,7 +35,8 @@ typedef struct {
 } sl_prefix_match;
 sl_prefix_match sl_prefix_tree_find(sl_prefix_tree *tree, const sl_token *tokens, size_t count,
                                     size_t limit);
-/* Adds what the tree lacks of content [0, to), as far as the budget allows; without memory, less. */
+/* Adds what the tree lacks of content [0, to), as far as the budget allows; without memory, less.
+ */
 void sl_prefix_tree_add(sl_prefix_tree *tree, const sl_state_content *content);
 
 /* The state after `length` tokens, which a find said to be usable.  Load writes the blocks from

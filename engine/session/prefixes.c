@@ -3,10 +3,10 @@
 #include <string.h>
 
 enum {
-    STOP_TOKENS = 4096,      /* between stops without another reason */
-    STOP_DISTANCE = 32,      /* at least, between two stops, and after what is reused */
-    WORTH_READING = 32,      /* tokens that an entry on disk has more than what is in memory */
-    STOPS_AT_MESSAGES = 4,   /* at the ends of the first and of the last ones */
+    STOP_TOKENS = 4096,    /* between stops without another reason */
+    STOP_DISTANCE = 32,    /* at least, between two stops, and after what is reused */
+    WORTH_READING = 32,    /* tokens that an entry on disk has more than what is in memory */
+    STOPS_AT_MESSAGES = 4, /* at the ends of the first and of the last ones */
 };
 #define DEFAULT_DISK_BYTES 8000000000ull
 
@@ -30,8 +30,8 @@ sl_status sl_prefixes_create(sl_model *model, sl_error *err) {
 sl_status sl_prefixes_open_disk(sl_model *model, const sl_disk_cache_options *options,
                                 sl_error *err) {
     const sl_prefix_disk_options given = {.folder = options->folder,
-                                          .bytes = options->bytes ? options->bytes
-                                                                  : DEFAULT_DISK_BYTES,
+                                          .bytes =
+                                              options->bytes ? options->bytes : DEFAULT_DISK_BYTES,
                                           .forward = model->forward,
                                           .fingerprint = &model->fingerprint,
                                           .vocab = model->config.vocab,
@@ -103,8 +103,7 @@ static sl_status stand_at(sl_session *session, const found *f, size_t length, co
                           sl_error *err) {
     sl_checkpoints *checkpoints = &session->checkpoints;
     const size_t valid = least(f->common, length);
-    if (state)
-        SL_TRY(sl_slot_write_recurrent(session->model->forward, session->slot, state, err));
+    if (state) SL_TRY(sl_slot_write_recurrent(session->model->forward, session->slot, state, err));
     while (sl_checkpoints_last(checkpoints) > valid) checkpoints->count--;
     SL_TRY(sl_checkpoints_save(checkpoints, length, err));
     session->computed = length;
@@ -200,8 +199,8 @@ static sl_reuse_reason reason_of(const sl_session *session, const found *f, cons
                                                                 : SL_REUSE_OTHER_TOKENS;
 }
 
-sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count,
-                           sl_reuse *out, sl_error *err) {
+sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count, sl_reuse *out,
+                           sl_error *err) {
     found f = {.tokens = tokens, .count = count, .limit = count - 1};
     *out = (sl_reuse){.source = "session"};
     find(session, &f);

@@ -176,7 +176,8 @@ static void clear_codes(const sl_block_shape *shape, char *at, uint32_t used) {
             for (int64_t pair = 0; pair < sl_kv_pairs(shape->dim); pair++)
                 memset(codes + sl_k16_at(position) + pair * SL_KV_LANES * 2, 0, 2 * sizeof *codes);
         else
-            for (int64_t d = 0; d < shape->dim; d++) codes[sl_v16_at(position, shape->dim) + d * 2] = 0;
+            for (int64_t d = 0; d < shape->dim; d++)
+                codes[sl_v16_at(position, shape->dim) + d * 2] = 0;
     }
 }
 

@@ -28,7 +28,8 @@ SL_CHECKED sl_status sl_slot_read_blocks(const sl_forward *forward, uint32_t slo
                                          uint64_t count, void *out, sl_error *err);
 SL_CHECKED sl_status sl_slot_write_blocks(sl_forward *forward, uint32_t slot, uint64_t first,
                                           uint64_t count, const void *from, sl_error *err);
-/* Makes the positions of a block from `used` on zero: what they hold is undefined, or was rewound. */
+/* Makes the positions of a block from `used` on zero: what they hold is undefined, or was rewound.
+ */
 void sl_block_clear(const sl_forward *forward, void *block, uint32_t used);
 
 /* The recurrent state of a slot, or of a checkpoint (sl_forward_checkpoint_create). */

@@ -8,8 +8,8 @@
  *   states   sl_state_row, one for each state of the model that is kept
  *   lengths  u64, the tokens that each recurrent state includes, ascending
  *   parts    sl_state_part, in the order in which they follow, without gaps:
- *            tokens (i32), note (bytes of the caller), logits (f32 [vocab], or none), each recurrent
- *            state, keys and values by pieces of piece_blocks blocks (slot.h)
+ *            tokens (i32), note (bytes of the caller), logits (f32 [vocab], or none), each
+ * recurrent state, keys and values by pieces of piece_blocks blocks (slot.h)
  *
  * The header follows from the parts, so that a reader can tell every size before it reads.  The
  * checksum of the header covers everything before the parts' bytes, those of the parts the rest. */

@@ -30,17 +30,20 @@ static sl_status check_begin(const sl_state_file *f, sl_error *err) {
 static sl_status check_limits(const sl_state_file *f, sl_error *err) {
     const sl_state_header *h = &f->header;
     const uint64_t bytes = f->file.bytes;
-    if (h->tokens > SL_STATE_MOST_POSITIONS) return damaged(f, "its count of tokens", h->tokens, err);
+    if (h->tokens > SL_STATE_MOST_POSITIONS)
+        return damaged(f, "its count of tokens", h->tokens, err);
     if (h->to > h->tokens) return damaged(f, "the end of its positions", h->to, err);
     if (h->from > h->to || h->from % SL_KV_LANES)
         return damaged(f, "its first position", h->from, err);
-    if (h->note_bytes > SL_STATE_MOST_NOTE) return damaged(f, "the size of its note", h->note_bytes, err);
+    if (h->note_bytes > SL_STATE_MOST_NOTE)
+        return damaged(f, "the size of its note", h->note_bytes, err);
     if (h->block_bytes > bytes && h->to > h->from)
         return damaged(f, "the size of a block", h->block_bytes, err);
     if (h->recurrent_bytes > bytes && h->length_count)
         return damaged(f, "the size of a recurrent state", h->recurrent_bytes, err);
     if (h->vocab > INT32_MAX / sizeof(float)) return damaged(f, "its vocabulary", h->vocab, err);
-    if (h->row_count > SL_STATE_MOST_ROWS) return damaged(f, "its count of states", h->row_count, err);
+    if (h->row_count > SL_STATE_MOST_ROWS)
+        return damaged(f, "its count of states", h->row_count, err);
     if (h->length_count > SL_STATE_MOST_LENGTHS)
         return damaged(f, "its count of recurrent states", h->length_count, err);
     if (h->piece_blocks == 0 || h->piece_blocks > SL_STATE_MOST_PIECE)
@@ -176,8 +179,7 @@ uint64_t sl_state_file_piece_blocks(const sl_state_file *file, uint32_t index) {
     return sl_state_blocks_in(&file->header, index);
 }
 
-sl_status sl_state_file_piece(const sl_state_file *file, uint32_t index, void *out,
-                              sl_error *err) {
+sl_status sl_state_file_piece(const sl_state_file *file, uint32_t index, void *out, sl_error *err) {
     const uint32_t part = SL_STATE_FIRST_RECURRENT + file->header.length_count + index;
     return read_part(file, part, "keys and values", out, err);
 }

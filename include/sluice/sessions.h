@@ -19,11 +19,11 @@ SL_API SL_CHECKED sl_status sl_session_save(sl_session *session, const char *pat
                                             size_t note_bytes, sl_error *err);
 /* Replaces what a session holds by what a file has; the next logits have the same bits as those of
  * the session that was saved.  SL_FORMAT: the file is damaged, of another version, of another model
- * (weights, config, tokenizer or chat template), or of one that was opened so that it computes other
- * bits: on another device or instruction set, with another type of keys and values, or with exact
- * activations instead of 8-bit ones.  SL_INVALID: it has more tokens than the context.  A refused
- * file leaves the session as it was, a damaged one may leave it empty.  out_note may be NULL;
- * otherwise it gets the note, released with sl_free, with a NUL after its last byte. */
+ * (weights, config, tokenizer or chat template), or of one that was opened so that it computes
+ * other bits: on another device or instruction set, with another type of keys and values, or with
+ * exact activations instead of 8-bit ones.  SL_INVALID: it has more tokens than the context.  A
+ * refused file leaves the session as it was, a damaged one may leave it empty.  out_note may be
+ * NULL; otherwise it gets the note, released with sl_free, with a NUL after its last byte. */
 SL_API SL_CHECKED sl_status sl_session_load(sl_session *session, const char *path, char **out_note,
                                             size_t *out_note_bytes, sl_error *err);
 
@@ -46,13 +46,13 @@ typedef enum {
 } sl_reuse_reason;
 
 typedef struct {
-    size_t struct_size;           /* set by the caller */
-    size_t tokens;                /* that the session was brought to */
-    size_t reused;                /* of them; the others were computed */
-    size_t same;                  /* the longest prefix of them that was found anywhere */
-    const char *source;           /* of what was reused: "session", "memory", "disk" or "nothing" */
-    sl_reuse_reason reason;       /* why not more was reused */
-    char text[160];               /* the same in words, with numbers */
+    size_t struct_size;     /* set by the caller */
+    size_t tokens;          /* that the session was brought to */
+    size_t reused;          /* of them; the others were computed */
+    size_t same;            /* the longest prefix of them that was found anywhere */
+    const char *source;     /* of what was reused: "session", "memory", "disk" or "nothing" */
+    sl_reuse_reason reason; /* why not more was reused */
+    char text[160];         /* the same in words, with numbers */
 } sl_sync_report;
 
 typedef struct {
@@ -65,9 +65,9 @@ typedef struct {
  * cheapest way: it keeps what it has of them, or takes a longer prefix of them from the caches, and
  * computes the rest.  Of models with recurrent state, copies are kept where a later conversation
  * may turn away: at the ends of the last messages, where an earlier one did, near the end, and
- * every 4096 tokens.  What is no longer part of the session goes into the cache in memory.  After an
- * error or sl_session_cancel, the session has the tokens that were finished.  options and report may
- * be NULL. */
+ * every 4096 tokens.  What is no longer part of the session goes into the cache in memory.  After
+ * an error or sl_session_cancel, the session has the tokens that were finished.  options and report
+ * may be NULL. */
 SL_API SL_CHECKED sl_status sl_session_sync(sl_session *session, const sl_token *tokens,
                                             size_t count, const sl_sync_options *options,
                                             sl_sync_report *report, sl_error *err);

@@ -131,7 +131,8 @@ static void refuse(const char *name, sl_status wanted, const char *words) {
     char *note = NULL;
     err = (sl_error){0};
     const sl_status status = sl_session_load(saved.session, test_path(name), &note, NULL, &err);
-    if (status != wanted) fail_msg("%s: status %d (%s), wanted %d", name, status, err.message, wanted);
+    if (status != wanted)
+        fail_msg("%s: status %d (%s), wanted %d", name, status, err.message, wanted);
     expect_message(&err, words);
     expect_message(&err, name);
     assert_null(strchr(err.message, '\n'));
@@ -174,9 +175,12 @@ static void what_a_file_is_of_is_checked(void **state) {
     write_test_file("new.kv", saved.bytes, saved.count);
     refuse("new.kv", SL_FORMAT, "version 9 of saved sessions, wanted 1");
     saved.bytes[8] = version;
-    write_test_file("text.kv", "{\"what\": \"is this, and why is it here? It is long enough to be read as a "
-                               "header, if that were all that was looked at ...................................."
-                               "................................................................................\"}", 236);
+    write_test_file(
+        "text.kv",
+        "{\"what\": \"is this, and why is it here? It is long enough to be read as a "
+        "header, if that were all that was looked at ...................................."
+        "................................................................................\"}",
+        236);
     refuse("text.kv", SL_FORMAT, "not a saved session");
     refuse("absent.kv", SL_IO, "absent.kv");
     assert_int_equal(sl_session_length(saved.session), 50); /* as it was */
@@ -209,7 +213,8 @@ static void what_a_file_is_of_is_checked(void **state) {
 /* Weights of the same shapes, and another tokenizer or template. */
 static void other_weights_are_another_model(void **state) {
     (void)state;
-    sl_synth_options synth = {.struct_size = sizeof synth, .layers = 2, .experts = 8, .vocab = 300, .force = 1};
+    sl_synth_options synth = {
+        .struct_size = sizeof synth, .layers = 2, .experts = 8, .vocab = 300, .force = 1};
     sl_fingerprint of[2];
     for (uint64_t i = 0; i < 2; i++) {
         synth.seed = i;
@@ -236,7 +241,8 @@ static void failed_allocations_are_errors(void **state) {
     long calls = 0;
     for (sl_status status = SL_NO_MEMORY; status != SL_OK; calls++) {
         failing_memory memory = {.left = 1L << 40};
-        sl_model *model = open_model("models/fable", (sl_model_options){.allocator = {failing_resize, &memory}});
+        sl_model *model =
+            open_model("models/fable", (sl_model_options){.allocator = {failing_resize, &memory}});
         sl_session *session = new_session(model, 0, 0);
         must(sl_session_extend(session, tokens, 40, &err));
         memory.left = calls;
@@ -255,7 +261,8 @@ static void failed_allocations_are_errors(void **state) {
 int main(void) {
     draw_tokens(tokens, TOKENS, 1000, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(every_architecture_continues_with_the_same_bits, empty_test_folder),
+        cmocka_unit_test_teardown(every_architecture_continues_with_the_same_bits,
+                                  empty_test_folder),
         cmocka_unit_test_teardown(so_does_the_reference_evaluator, empty_test_folder),
         cmocka_unit_test_teardown(so_do_quantised_weights, empty_test_folder),
         cmocka_unit_test_teardown(pending_tokens_stay_pending, empty_test_folder),

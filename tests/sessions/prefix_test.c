@@ -1,5 +1,6 @@
-/* prefix_test.c - The radix tree of prefixes and the folder of them, with made-up states: whatever is
- * added, dropped, damaged or removed, what is found are the bytes that belong to these tokens. */
+/* prefix_test.c - The radix tree of prefixes and the folder of them, with made-up states: whatever
+ * is added, dropped, damaged or removed, what is found are the bytes that belong to these tokens.
+ */
 #include "tests/support/made_state.h"
 #include "tests/support/rounds.h"
 
@@ -162,7 +163,8 @@ static void remove_file(const char *path, const char *name, void *ctx) {
 }
 static void add_size(const char *path, const char *name, void *ctx) {
     struct stat info;
-    if (strcmp(name, "lock") != 0 && stat(path, &info) == 0) *(uint64_t *)ctx += (uint64_t)info.st_size;
+    if (strcmp(name, "lock") != 0 && stat(path, &info) == 0)
+        *(uint64_t *)ctx += (uint64_t)info.st_size;
 }
 static void count_file(const char *path, const char *name, void *ctx) {
     (void)path;
@@ -323,8 +325,11 @@ static void what_cannot_be_written_is_told(void **state) {
     }
     (void)empty_folder(NULL);
     write_test_file("kv", "a file", 6);
-    sl_prefix_disk_options options = {.folder = test_path("kv"), .bytes = 1, .forward = at->forward,
-                                      .fingerprint = &at->fingerprint, .allocator = &at->allocator};
+    sl_prefix_disk_options options = {.folder = test_path("kv"),
+                                      .bytes = 1,
+                                      .forward = at->forward,
+                                      .fingerprint = &at->fingerprint,
+                                      .allocator = &at->allocator};
     assert_int_equal(sl_prefix_disk_create(&options, &disk, &err), SL_IO);
     expect_message(&err, "not a folder");
     options.folder = "/nonexistent/folder";

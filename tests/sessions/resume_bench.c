@@ -1,5 +1,6 @@
-/* resume_bench.c - resume_bench MODEL TOKENS [KV [FILE]]: how long a conversation takes to be saved, and to
- * be continued by a process that has the model open.  Its keys and values are noise. */
+/* resume_bench.c - resume_bench MODEL TOKENS [KV [FILE]]: how long a conversation takes to be
+ * saved, and to be continued by a process that has the model open.  Its keys and values are noise.
+ */
 #include "base/clock.h"
 #include "sluice/inspect.h"
 #include "sluice/sessions.h"

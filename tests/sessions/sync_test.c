@@ -1,6 +1,6 @@
-/* sync_test.c - Bringing sessions to given tokens: what is reused for ten ways in which conversations
- * change, from the session alone, from memory and from disk, and that it computes what a session
- * would that began anew. */
+/* sync_test.c - Bringing sessions to given tokens: what is reused for ten ways in which
+ * conversations change, from the session alone, from memory and from disk, and that it computes
+ * what a session would that began anew. */
 #include "engine/session/prefixes.h"
 #include "tests/support/conversation.h"
 #include "tests/support/rounds.h"
@@ -144,7 +144,7 @@ static void title_asked(prompt *p) {
 static const struct {
     const char *name;
     void (*prompt)(prompt *p);
-    bool detour; /* something else is asked for before */
+    bool detour;              /* something else is asked for before */
     size_t hybrid, attention; /* tokens that are reused at least, with the cache */
 } edits[] = {
     {"goes on", goes_on, false, 900, 900},
@@ -213,7 +213,8 @@ static sl_sync_report sync_to(sl_session *session, const prompt *p) {
     const sl_stats after = test_session_stats(session);
     assert_int_equal(report.tokens, p->count);
     assert_int_equal(after.prefill_tokens + after.decode_tokens - before.prefill_tokens -
-                         before.decode_tokens, p->count - report.reused);
+                         before.decode_tokens,
+                     p->count - report.reused);
     assert_true(report.text[0] && report.reused <= report.same && report.same <= p->count);
     return report;
 }
@@ -254,8 +255,8 @@ static void ten_edits(void **state) {
     }
 }
 
-/* How far apart logits are after one token of a thousand differs, or one block of the cache does: far
- * beyond what other tests allow.  Another division into passes is within it. */
+/* How far apart logits are after one token of a thousand differs, or one block of the cache does:
+ * far beyond what other tests allow.  Another division into passes is within it. */
 static void wrong_states_are_seen(void **state) {
     (void)state;
     prompt p;
@@ -311,7 +312,8 @@ static void reports_say_why(void **state) {
         assert_int_equal(report.reason, which ? SL_REUSE_LAST_TOKEN : SL_REUSE_NO_CHECKPOINT);
         check_against_new(model, session, &p);
         assert_int_equal(sl_session_sync(session, p.tokens, 0, NULL, NULL, &err), SL_INVALID);
-        assert_int_equal(sl_session_sync(session, p.tokens, CONTEXT + 1, NULL, NULL, &err), SL_INVALID);
+        assert_int_equal(sl_session_sync(session, p.tokens, CONTEXT + 1, NULL, NULL, &err),
+                         SL_INVALID);
         p.tokens[3] = -1;
         assert_int_equal(sl_session_sync(session, p.tokens, p.count, NULL, NULL, &err), SL_INVALID);
         assert_int_equal(sl_session_length(session), p.count);
@@ -332,7 +334,8 @@ static void what_is_cancelled_can_go_on(void **state) {
     sl_session *session = new_session(model, 0, 0);
     const sl_sync_options options = {.struct_size = sizeof options, .progress = stop_at_once};
     goes_on(&p);
-    assert_int_equal(sl_session_sync(session, p.tokens, p.count, &options, NULL, &err), SL_CANCELLED);
+    assert_int_equal(sl_session_sync(session, p.tokens, p.count, &options, NULL, &err),
+                     SL_CANCELLED);
     sl_session_cancel(session);
     assert_int_equal(sl_session_sync(session, p.tokens, p.count, NULL, NULL, &err), SL_CANCELLED);
     (void)sync_to(session, &p);
@@ -475,7 +478,8 @@ static void random_conversations(void **state) {
             prompt p = {.count = 0};
             for (int m = 0; m < 5; m++) {
                 seed = seed * 1664525u + 1013904223u;
-                say(&p, (sl_token)(10 + m % 2), (uint32_t)m * 10 + (seed >> 28) % 2, 40 + 10 * (size_t)m);
+                say(&p, (sl_token)(10 + m % 2), (uint32_t)m * 10 + (seed >> 28) % 2,
+                    40 + 10 * (size_t)m);
             }
             p.count -= (seed >> 16) % 30;
             sl_session *session = sessions[(seed >> 12) % 3];

@@ -56,10 +56,14 @@ static inline float *follow(sl_session *session, const sl_token *tokens, size_t 
 
 static inline void same_bits(const char *what, const float *found, const float *wanted,
                              size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (memcmp(&found[i], &wanted[i], sizeof *found) != 0)
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits, others;
+        memcpy(&bits, &found[i], sizeof bits);
+        memcpy(&others, &wanted[i], sizeof others);
+        if (bits != others)
             fail_msg("%s: logit %zu is %.9g, wanted %.9g", what, i, (double)found[i],
                      (double)wanted[i]);
+    }
 }
 
 /* Tokens that look random and are the same in every run. */

@@ -37,17 +37,18 @@ static inline sl_status give_recurrent(void *ctx, uint32_t index, void *out, sl_
     return SL_OK;
 }
 
-/* A position at a time, because a block may be used in part: its elements of a position are all that
- * sl_block_clear leaves. */
+/* A position at a time, because a block may be used in part: its elements of a position are all
+ * that sl_block_clear leaves. */
 static inline void make_block(const sl_token *tokens, uint64_t block, uint64_t end, void *out) {
     fill(out, block_bytes, 1);
-    /* What identifies a block are the tokens up to its first position, which all its users share. */
+    /* What identifies a block are the tokens up to its first position, which all its users share.
+     */
     fill(out, block_bytes, XXH3_64bits(tokens, (block * 16 + 1) * 4));
     if (end < (block + 1) * 16) sl_block_clear(at->forward, out, (uint32_t)(end - block * 16));
 }
 
 static inline sl_status give_blocks(void *ctx, uint64_t first, uint64_t count, void *out,
-                             sl_error *error) {
+                                    sl_error *error) {
     const sl_state_content *content = ctx;
     (void)error;
     for (uint64_t i = 0; i < count; i++)
@@ -72,7 +73,8 @@ static inline void make_tokens(sl_token *out, uint64_t count) {
     uint64_t i = 0;
     while (i < count) {
         const uint32_t word = draw(3), length = 5 + draw(WORDS);
-        for (uint32_t j = 0; j < length && i < count; j++) out[i++] = (sl_token)(word * 50 + j % 50);
+        for (uint32_t j = 0; j < length && i < count; j++)
+            out[i++] = (sl_token)(word * 50 + j % 50);
     }
 }
 
