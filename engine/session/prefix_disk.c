@@ -1,6 +1,7 @@
 #include "engine/session/prefix_disk.h"
 #include "engine/session/disk_folder.h"
 #include "engine/session/slot.h"
+#include "engine/session/state_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -320,7 +321,8 @@ static bool load_all(sl_prefix_disk *disk, loading *l) {
 }
 
 bool sl_prefix_disk_load(sl_prefix_disk *disk, size_t length, uint64_t first, uint32_t slot) {
-    const uint64_t blocks = 64 * sl_slot_block_bytes(disk->options.forward);
+    const uint64_t block = sl_slot_block_bytes(disk->options.forward);
+    const uint64_t blocks = block > SL_STATE_PIECE_BYTES ? block : SL_STATE_PIECE_BYTES;
     const uint64_t bytes = blocks > disk->recurrent_bytes ? blocks : disk->recurrent_bytes;
     loading l = {length, first, slot, NULL, bytes};
     l.buffer = sl_resize(disk->options.allocator, NULL, 0, bytes, ALIGN);

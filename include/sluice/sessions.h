@@ -1,7 +1,8 @@
 /* sessions.h - Sessions that outlive a process, copies of sessions, and reuse of what was computed.
  *
- * Functions that compute or copy take as long as that; sl_session_cancel ends what computes.  What
- * is declared here may still change. */
+ * Functions that compute or copy take as long as that; sl_session_cancel ends what computes.  Those
+ * that read and write files take memory for a part of a file meanwhile, at most 8 MiB or one
+ * recurrent state, which sl_model_memory does not count.  What is declared here may still change. */
 #ifndef SLUICE_SESSIONS_H
 #define SLUICE_SESSIONS_H
 #include "sluice/sluice.h"

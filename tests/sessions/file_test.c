@@ -105,6 +105,34 @@ static void pending_tokens_stay_pending(void **state) {
     sl_model_close(model);
 }
 
+/* A block that is used in part has nothing of the tokens that were there before. */
+static void files_have_nothing_of_rewound_tokens(void **state) {
+    (void)state;
+    static const sl_model_options how[] = {
+        {.kv = "f32"}, {.kv = "f16"}, {.kv = "i16"}, {.device = "ref", .context_tokens = 64}};
+    char path[512];
+    if (!shared_path("models/golden/qwen3", path, sizeof path)) skip();
+    for (size_t i = 0; i < sizeof how / sizeof how[0]; i++) {
+        uint8_t *files[2];
+        size_t bytes[2];
+        sl_model *model = open_model(path, how[i]);
+        draw_tokens(tokens, TOKENS, model->config.vocab, 1);
+        for (size_t more = 0; more < 2; more++) {
+            sl_session *session = new_session(model, 0, 0);
+            must(sl_session_extend(session, tokens, BEFORE, &err));
+            must(sl_session_extend(session, tokens + BEFORE, more ? 10 : 1, &err));
+            must(sl_session_rewind(session, BEFORE, &err));
+            must(sl_session_save(session, test_path("s.kv"), NULL, 0, &err));
+            sl_session_destroy(session);
+            files[more] = read_test_file("s.kv", &bytes[more]);
+        }
+        sl_model_close(model);
+        assert_int_equal(bytes[0], bytes[1]);
+        assert_memory_equal(files[0], files[1], bytes[0]);
+        free(files[0]), free(files[1]);
+    }
+}
+
 /* ---- refusals ---- */
 
 static struct {
@@ -266,6 +294,7 @@ int main(void) {
         cmocka_unit_test_teardown(so_does_the_reference_evaluator, empty_test_folder),
         cmocka_unit_test_teardown(so_do_quantised_weights, empty_test_folder),
         cmocka_unit_test_teardown(pending_tokens_stay_pending, empty_test_folder),
+        cmocka_unit_test_teardown(files_have_nothing_of_rewound_tokens, empty_test_folder),
         cmocka_unit_test_teardown(truncated_and_damaged_files_are_refused, empty_test_folder),
         cmocka_unit_test_teardown(what_a_file_is_of_is_checked, empty_test_folder),
         cmocka_unit_test_teardown(other_weights_are_another_model, empty_test_folder),

@@ -18,7 +18,7 @@ static inline sl_model *open_model(const char *path, sl_model_options options) {
     sl_model *model = NULL;
     options.struct_size = sizeof options;
     if (!options.device) options.device = "cpu";
-    if (!options.threads) options.threads = 2;
+    if (!options.threads) options.threads = 1; /* waits for no other work of the machine */
     must(sl_model_open(path, &options, &model, &err));
     return model;
 }
