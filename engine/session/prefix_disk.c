@@ -380,8 +380,8 @@ void sl_prefix_disk_add(sl_prefix_disk *disk, const sl_state_content *content) {
     part.note = NULL;
     part.note_bytes = 0;
     part.logits = NULL;
-    part.lengths += disk->recurrent_bytes ? later.first : 0;
-    part.length_count -= disk->recurrent_bytes ? later.first : 0;
+    if (later.first) part.lengths += later.first; /* of none, they may be NULL */
+    part.length_count -= later.first;
     part.recurrent = give_recurrent;
     part.blocks = give_blocks;
     part.ctx = &later;

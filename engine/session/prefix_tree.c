@@ -4,7 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-enum { TRIMMED_BLOCKS = 64, ALIGN = 64, BLOCK_POINTER = sizeof(void *) };
+enum { TRIMMED_BLOCKS = 64, ALIGN = 64 };
+static const uint64_t pointer_bytes = sizeof(void *);
 
 /* Tokens of a block, and their keys and values behind them. */
 typedef struct {
@@ -48,7 +49,7 @@ static void *resize(sl_prefix_tree *tree, void *old, uint64_t old_bytes, uint64_
 static bool make_block_room(sl_prefix_tree *tree, node *n, uint64_t count) {
     if (count <= n->block_room) return true;
     const uint64_t room = count + count / 8;
-    block **fresh = resize(tree, n->blocks, n->block_room * BLOCK_POINTER, room * BLOCK_POINTER);
+    block **fresh = resize(tree, n->blocks, n->block_room * pointer_bytes, room * pointer_bytes);
     if (!fresh) return false;
     n->blocks = fresh;
     n->block_room = (uint32_t)room;
@@ -88,7 +89,7 @@ static void unlink_node(node *n) {
 /* A leaf. */
 static void destroy_node(sl_prefix_tree *tree, node *n) {
     cut(tree, n, 0);
-    (void)resize(tree, n->blocks, n->block_room * BLOCK_POINTER, 0);
+    (void)resize(tree, n->blocks, n->block_room * pointer_bytes, 0);
     (void)resize(tree, n->kept, n->kept_room * sizeof *n->kept, 0);
     (void)resize(tree, n, sizeof *n, 0);
 }
@@ -395,11 +396,11 @@ static bool split(sl_prefix_tree *tree, node *n, uint64_t at) {
         made = lower->kept != NULL;
     }
     if (!made) {
-        (void)resize(tree, lower->blocks, lower->block_room * BLOCK_POINTER, 0);
+        (void)resize(tree, lower->blocks, lower->block_room * pointer_bytes, 0);
         (void)resize(tree, lower, sizeof *lower, 0);
         return false;
     }
-    memcpy(lower->blocks, n->blocks + first, moved * BLOCK_POINTER);
+    memcpy(lower->blocks, n->blocks + first, moved * pointer_bytes);
     if (states) memcpy(lower->kept, n->kept + kept, states * sizeof *lower->kept);
     lower->kept_room = lower->kept_count = states;
     lower->child = n->child;
@@ -416,7 +417,7 @@ static bool put_block(sl_prefix_tree *tree, node *n, const sl_state_content *con
     const uint64_t index = n->count / SL_KV_LANES, at = n->from + index * SL_KV_LANES;
     const uint64_t used = content->to - at < SL_KV_LANES ? content->to - at : SL_KV_LANES;
     const bool replaces = n->count % SL_KV_LANES != 0;
-    const uint64_t array = index < n->block_room ? 0 : 2 * (index + 1) * BLOCK_POINTER;
+    const uint64_t array = index < n->block_room ? 0 : 2 * (index + 1) * pointer_bytes;
     if (!replaces &&
         (!make_room(tree, tree->block_bytes + array) || !make_block_room(tree, n, index + 1)))
         return false;
@@ -439,7 +440,7 @@ static node *leaf_for(sl_prefix_tree *tree, const walked *w) {
     node *parent = w->last;
     if (w->partial) {
         const uint64_t shared = (w->same - w->partial->from) / SL_KV_LANES * SL_KV_LANES;
-        const uint64_t arrays = 2 * sl_blocks_of(w->partial->count) * BLOCK_POINTER +
+        const uint64_t arrays = 2 * sl_blocks_of(w->partial->count) * pointer_bytes +
                                 w->partial->kept_count * sizeof(kept_state);
         if (!make_room(tree, 2 * sizeof(node) + arrays)) return NULL;
         if (shared && !split(tree, w->partial, shared)) return NULL;
@@ -544,7 +545,7 @@ bool sl_prefix_tree_verify(const sl_prefix_tree *tree) {
     node *n = first_leaf((node *)(uintptr_t)&tree->root);
     for (; n != &tree->root; n = after(n)) {
         if (!is_sound(n)) return false;
-        bytes += sizeof *n + n->block_room * BLOCK_POINTER + n->kept_room * sizeof *n->kept +
+        bytes += sizeof *n + n->block_room * pointer_bytes + n->kept_room * sizeof *n->kept +
                  sl_blocks_of(n->count) * tree->block_bytes + n->kept_count * tree->recurrent_bytes;
     }
     return bytes == tree->bytes && bytes <= tree->options.budget_bytes;

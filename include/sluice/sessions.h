@@ -2,7 +2,8 @@
  *
  * Functions that compute or copy take as long as that; sl_session_cancel ends what computes.  Those
  * that read and write files take memory for a part of a file meanwhile, at most 8 MiB or one
- * recurrent state, which sl_model_memory does not count.  What is declared here may still change. */
+ * recurrent state, which sl_model_memory does not count.  What is declared here may still change.
+ */
 #ifndef SLUICE_SESSIONS_H
 #define SLUICE_SESSIONS_H
 #include "sluice/sluice.h"
