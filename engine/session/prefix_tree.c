@@ -326,7 +326,7 @@ static void report(sl_prefix_tree *tree, node *leaf) {
     sl_token *tokens = sl_resize(options->allocator, NULL, 0, token_bytes, ALIGN);
     uint64_t *lengths =
         length_bytes ? sl_resize(options->allocator, NULL, 0, length_bytes, ALIGN) : NULL;
-    if (tokens && (lengths || !length_bytes)) {
+    if (tokens && (lengths || leaf->kept_count == 0)) {
         leaf_source source = {tree, leaf};
         gather_tokens(leaf, tokens);
         for (uint32_t i = 0; i < leaf->kept_count; i++) lengths[i] = leaf->kept[i].length;
@@ -395,7 +395,7 @@ static bool split(sl_prefix_tree *tree, node *n, uint64_t at) {
         lower->kept = resize(tree, NULL, 0, states * sizeof *lower->kept);
         made = lower->kept != NULL;
     }
-    if (!made) {
+    if (!made || !lower->blocks) {
         (void)resize(tree, lower->blocks, lower->block_room * pointer_bytes, 0);
         (void)resize(tree, lower, sizeof *lower, 0);
         return false;
