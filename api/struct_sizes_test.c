@@ -9,6 +9,7 @@
 #include "sluice/inspect.h"
 #include "sluice/messages.h"
 #include "sluice/sampling.h"
+#include "sluice/sessions.h"
 #include "sluice/weights.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,6 +63,12 @@ CALL(expert_counts, sl_experts_counts(at.experts, out, err))
 CALL(batch_stats, sl_batch_describe(at.batch, out, err))
 CALL(scheduler_stats, sl_scheduler_describe(at.scheduler, out, err))
 CALL(ticket_state, sl_ticket_look(at.ticket, out, err))
+
+static sl_status sync_report(void *out, sl_error *err) {
+    const sl_token tokens[] = {1, 2, 3};
+    return sl_session_sync(at.session, tokens, 3, NULL, out, err);
+}
+
 CALL(compare_report, sl_compare(at.other, at.model, NULL, out, err))
 
 static sl_status message_event(void *out, sl_error *err) {
@@ -103,6 +110,7 @@ static const struct {
     {"sl_batch_stats", sizeof(sl_batch_stats), batch_stats, false},
     {"sl_scheduler_stats", sizeof(sl_scheduler_stats), scheduler_stats, false},
     {"sl_ticket_state", sizeof(sl_ticket_state), ticket_state, false},
+    {"sl_sync_report", sizeof(sl_sync_report), sync_report, false},
     {"sl_compare_report", sizeof(sl_compare_report), compare_report, true},
     {"sl_message_event", sizeof(sl_message_event), message_event, false},
 };
@@ -367,6 +375,14 @@ static sl_status weight_source(const void *given, sl_error *err) {
     return sl_weight_describe(given ? given : &none, &dtype, &bytes, err);
 }
 
+static sl_status sync_session(const void *given, sl_error *err) {
+    const sl_token tokens[] = {1, 2, 3};
+    return sl_session_sync(at.session, tokens, 3, given, NULL, err);
+}
+static sl_status cache_on_disk(const void *given, sl_error *err) {
+    return sl_model_cache_on_disk(at.model, given, err);
+}
+
 static sl_status expert_shape_given(const void *given, sl_error *err) {
     return experts(given, NULL, NULL, err);
 }
@@ -393,6 +409,8 @@ static const struct {
     {"sl_sampler_options", sizeof(sl_sampler_options), make_sampler},
     {"sl_pack_options", sizeof(sl_pack_options), pack},
     {"sl_synth_options", sizeof(sl_synth_options), synth},
+    {"sl_sync_options", sizeof(sl_sync_options), sync_session},
+    {"sl_disk_cache_options", sizeof(sl_disk_cache_options), cache_on_disk},
     {"sl_compile_options", sizeof(sl_compile_options), compile},
     {"sl_executor_options", sizeof(sl_executor_options), execute},
     {"sl_profile_options", sizeof(sl_profile_options), profile},

@@ -87,6 +87,7 @@ static bool answer(void) {
         (void)fflush(stdout);
         cli_answer_note(&reply, "/reset starts a new conversation");
         cli_conversation_keep(&talk, &reply);
+        (void)cli_conversation_save(&talk); /* said, and tried again after the next answer */
         cli_calls_note(&talk);
     } else {
         cli_conversation_take_back(&talk);

@@ -1,9 +1,11 @@
 /* conversation.c - Prefills the new tokens, then samples until the answer ends. */
 #include "apps/cli/conversation.h"
+#include "apps/cli/kept.h"
 #include "apps/cli/profile.h"
 #include "apps/cli/sampling.h"
 #include "apps/cli/variables.h"
 #include "apps/cli/writer.h"
+#include "sluice/sessions.h"
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -74,7 +76,7 @@ static bool allocate(cli_conversation *c) {
 bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
     *out = (cli_conversation){.options = options, .messages = json_array(), .streams = true};
     if (!load_system(options, &out->system) || !load_tools(options, &out->tools) ||
-        !cli_open_model(options, 0, &out->model) ||
+        !cli_open_model(options, 0, &out->model) || !cli_kept_open(out) ||
         !cli_open_session(out->model, options, &out->session) ||
         !cli_constraint_open(options, out->model, &out->constraint) || !allocate(out))
         return false;
@@ -87,6 +89,7 @@ bool cli_conversation_open(const cli_options *options, cli_conversation *out) {
         (options->top_k_given || options->top_p_given || options->min_p_given))
         cli_note("--top-k, --top-p and --min-p have no effect with temperature 0; give --temp");
     cli_conversation_reset(out, out->system);
+    if (!cli_kept_load(out)) return false;
     sl_error err;
     if (!cli_profile_is_wanted(options) || cli_profile_start(options, out->session, &err) == SL_OK)
         return true;
@@ -207,6 +210,24 @@ static bool read_messages(const cli_conversation *c, prompt *p) {
     return good && (status == SL_OK || report(&err));
 }
 
+/* Makes the session consist of exactly these tokens, with the logits after the last one. */
+static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t count, sl_error *err) {
+    const sl_sync_options options = {.struct_size = sizeof options, .progress = cli_progress};
+    sl_sync_report report = {.struct_size = sizeof report};
+    sl_status status = SL_OK;
+    memcpy(c->tokens, tokens, count * sizeof *tokens);
+    cli_progress_stage("reading the prompt");
+    do status = sl_session_sync(c->session, tokens, count, &options, &report, err);
+    while (status == SL_CANCELLED && !stop_requested);
+    cli_progress_end();
+    if (status == SL_OK && cli_is_verbose())
+        cli_note("%zu of %zu tokens are reused (%s): %s", report.reused, report.tokens,
+                 report.source, report.text);
+    return status;
+}
+
+/* ---- Generation ---- */
+
 /* Extends the session by the next count tokens of the list. */
 static sl_status extend(cli_conversation *c, size_t count, sl_error *err) {
     const size_t end = sl_session_length(c->session) + count;
@@ -217,26 +238,6 @@ static sl_status extend(cli_conversation *c, size_t count, sl_error *err) {
         if (status != SL_CANCELLED || stop_requested) return status;
     }
 }
-
-/* Makes the session consist of exactly these tokens, with the logits after the last one. */
-static sl_status prefill(cli_conversation *c, const sl_token *tokens, size_t count, sl_error *err) {
-    size_t same = 0;
-    const size_t seen = sl_session_length(c->session);
-    while (same < seen && same + 1 < count && tokens[same] == c->tokens[same]) same++;
-    memcpy(c->tokens + same, tokens + same, (count - same) * sizeof *tokens);
-    sl_status status = sl_session_rewind(c->session, same, err);
-    cli_progress_stage("reading the prompt");
-    for (size_t at = same; at < count && status == SL_OK;) {
-        const size_t piece = cli_next_piece(c->model, c->options, count - at);
-        (void)cli_progress(NULL, "reading", at - same, count - same);
-        status = extend(c, piece, err);
-        at += piece;
-    }
-    cli_progress_end();
-    return status;
-}
-
-/* ---- Generation ---- */
 
 /* A token of the answer, at the end of the list.  The session has it too, unless it is full. */
 static sl_status next_token(cli_conversation *c, const uint32_t *allowed, bool full, sl_token *out,
@@ -332,6 +333,7 @@ static void continue_prompt(cli_conversation *c, const prompt *p, const char *te
     answer->ending = status == SL_OK          ? generate(&w, &err)
                      : status == SL_CANCELLED ? CLI_STOPPED
                                               : CLI_REPLY_FAILED;
+    cli_kept_end_turn(c);
     if (answer->ending != CLI_REPLY_FAILED && !cli_writer_finish(&w, &err))
         answer->ending = CLI_REPLY_FAILED;
     cli_writer_close(&w);

@@ -50,6 +50,8 @@ void cli_conversation_reset(cli_conversation *conversation, const char *system);
 void cli_conversation_say(cli_conversation *conversation, const char *role, const char *text);
 /* Appends an answer. */
 void cli_conversation_keep(cli_conversation *conversation, const cli_answer *answer);
+/* Saves the conversation where --session says, if it is given; false after a message. */
+bool cli_conversation_save(const cli_conversation *conversation);
 void cli_conversation_take_back(cli_conversation *conversation); /* the last message */
 
 /* Continues the messages as the model's template has them, or, unless it is NULL, plain text.  What

@@ -132,6 +132,8 @@ static int answer_prompt(cli_conversation *c, const char *prompt) {
     if (c->options->stats) cli_conversation_print_stats(c);
     if (!c->options->json && cli_profile_is_wanted(c->options))
         good = cli_profile_print(c->options, c->session);
+    cli_conversation_keep(c, &answer);
+    good &= cli_conversation_save(c);
     cli_answer_free(&answer);
     if (!good) return CLI_FAILED;
     return answer.ending == CLI_STOPPED && !ferror(stdout) ? CLI_INTERRUPTED : CLI_OK;

@@ -603,6 +603,13 @@ sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *ch
     return copy_recurrent(forward, slot, checkpoint, false, err);
 }
 
+bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out) {
+    if (index >= forward->state_count) return false;
+    const state *s = &forward->states[index];
+    *out = (sl_forward_state){s->name, s->data, s->bytes_each, s->kind, &s->type};
+    return true;
+}
+
 uint64_t sl_forward_kv_bytes(const sl_forward *forward) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < forward->state_count; i++)

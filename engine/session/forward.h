@@ -129,6 +129,17 @@ SL_CHECKED sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slo
 SL_CHECKED sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
                                                sl_error *err);
 
+/* A state, by index: what all slots have of it, one after another (engine/session/slot.h). */
+typedef struct {
+    const char *name;
+    char *data;          /* device memory; NULL before sl_forward_bind */
+    uint64_t bytes_each; /* of one slot */
+    sl_state_kind kind;
+    const sl_type *type; /* as declared; without a device, elements are doubles */
+} sl_forward_state;
+/* False: there is none at the index. */
+bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out);
+
 /* The KV cache: bytes of one slot at full context length. */
 uint64_t sl_forward_kv_bytes(const sl_forward *forward);
 /* Fills the KV cache of the slot with noise, as if all its positions had been computed. */

@@ -19,7 +19,7 @@ enum {
 static uint64_t sum(const sl_memory_use *use) {
     return use->weight_bytes + use->expert_bytes + use->state_bytes + use->checkpoint_bytes +
            use->session_bytes + use->workspace_bytes + use->program_bytes + use->text_bytes +
-           use->file_bytes + use->loading_bytes + use->process_bytes;
+           use->file_bytes + use->loading_bytes + use->process_bytes + use->prefix_bytes;
 }
 
 static uint64_t session_bytes(const sl_model *model) {
@@ -49,6 +49,7 @@ void sl_memory_measure(const sl_model *model, uint64_t expert_bytes, sl_memory_u
         use->checkpoint_bytes = (uint64_t)model->slots * checkpoints.count * checkpoints.bytes_each;
         use->workspace_bytes = device.workspace_bytes;
     }
+    use->prefix_bytes = model->prefix_bytes;
     use->program_bytes = model->program_bytes;
     use->text_bytes = model->text_meter.bytes;
     use->file_bytes = model->file_bytes;

@@ -5,6 +5,7 @@
 #include "engine/models/unused.h"
 #include "engine/session/compile_options.h"
 #include "engine/session/memory.h"
+#include "engine/session/prefixes.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -158,6 +159,7 @@ static sl_status choose_kv_dtype(const char *wanted, const sl_model *model,
 
 static sl_status set_context(sl_model *model, const sl_model_options *options, sl_error *err) {
     model->slots = options->max_sessions;
+    model->prefix_bytes = options->prefix_cache_bytes;
     model->chunk_tokens = model->device_info.chunk_tokens;
     model->context_tokens = options->context_tokens ? options->context_tokens : DEFAULT_CONTEXT;
     if (model->context_tokens <= model->config.context) return SL_OK;
@@ -256,6 +258,19 @@ static sl_status open_files(sl_model *model, const char *path, sl_error *err) {
     return load_config(model, err);
 }
 
+/* What the bits of a state depend on besides the model. */
+static sl_status make_fingerprint(sl_model *model, sl_error *err) {
+    const sl_forward_options *options = sl_forward_options_of(model->forward);
+    const char *kv = "?";
+    for (int i = 0; i < KV_KINDS; i++)
+        if (kv_kinds[i].dtype == options->shape.kv_dtype) kv = kv_kinds[i].name;
+    (void)snprintf(model->fingerprint.numerics, sizeof model->fingerprint.numerics,
+                   "numerics %d, %s %s, %s keys and values, %s activations", SL_NUMERICS,
+                   model->device_row->name, model->device_info.isa, kv,
+                   options->compile.int8_activations ? "8-bit" : "exact");
+    return sl_fingerprint_weights(model->source, &model->fingerprint, err);
+}
+
 static sl_status check_unused(sl_model *model, sl_error *err) {
     const char *unused;
     SL_TRY(sl_model_check_unused(model->source, &model->config, &model->arena, &unused, err));
@@ -271,6 +286,7 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     SL_TRY(sl_model_text_load(&model->text, model->source, model->config.vocab, &model->text_arena,
                               err));
     SL_TRY(add_note(model, model->text.note, err));
+    sl_fingerprint_texts(model->source, &model->fingerprint);
     sl_source_release_tokenizer(model->source);
     model->file_bytes = model->source_meter.bytes;
     model->text_seconds = sl_clock_lap(&clock);
@@ -283,6 +299,8 @@ static sl_status open_parts(sl_model *model, const char *path, const sl_model_op
     model->memory_seconds = sl_clock_lap(&clock);
     SL_TRY(read_weights(model, options, err));
     SL_TRY(sl_forward_bind(model->forward, sl_expert_store_source(model->store), err));
+    SL_TRY(make_fingerprint(model, err));
+    SL_TRY(sl_prefixes_create(model, err));
     model->weights_seconds = sl_clock_lap(&clock);
     return check_unused(model, err);
 }
@@ -312,6 +330,7 @@ sl_status sl_model_create(const char *path, const sl_model_options *options, sl_
 void sl_model_destroy(sl_model *model) {
     if (!model) return;
     const sl_allocator allocator = model->allocator;
+    sl_prefixes_destroy(model);
     sl_model_text_unload(&model->text);
     sl_forward_destroy(model->forward);
     sl_expert_store_destroy(model->store); /* its memory may be the device's */

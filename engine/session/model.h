@@ -4,6 +4,7 @@
 #include "base/meter.h"
 #include "engine/experts/store.h"
 #include "engine/models/architecture.h"
+#include "engine/session/fingerprint.h"
 #include "engine/session/forward.h"
 #include "engine/text/model_text.h"
 #include "runtime/devices.h"
@@ -29,13 +30,18 @@ struct sl_model {
     sl_device_info device_info;
     sl_forward *forward;
     sl_model_text text;
-    const char *note; /* as in sl_model_info */
+    sl_fingerprint fingerprint; /* of the states of its sessions */
+    const char *note;           /* as in sl_model_info */
     uint32_t context_tokens, slots;
     uint32_t
         chunk_tokens; /* tokens per forward pass in prefill, unless a session sets another number */
     double files_seconds, memory_seconds, weights_seconds, text_seconds; /* of opening */
     bool slot_taken[SL_MAX_SESSIONS];
     pthread_mutex_t lock; /* held during a forward pass */
+    /* Prefixes of conversations in memory and on disk; NULL: none.  Used with the lock held. */
+    struct sl_prefix_tree *prefixes;
+    struct sl_prefix_disk *prefixes_on_disk;
+    uint64_t prefix_bytes; /* budget of those in memory */
     /* The session whose logits are still in the result of the last forward pass; NULL: none. */
     struct sl_session *waiting;
     /* The session with a forward pass in flight; NULL: none. */

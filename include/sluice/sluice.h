@@ -64,6 +64,8 @@ typedef struct {
     uint64_t device_budget_bytes; /* GPU memory for experts; 0: all of them, or the free memory */
     double
         device_budget_share; /* the same as a share of the bytes of all experts, 0 < share <= 1 */
+    uint64_t prefix_cache_bytes; /* memory for prefixes of conversations, which sl_session_sync of
+                                  * sessions.h uses; default: none */
 } sl_model_options;
 
 /* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file.  Options and their texts are
@@ -115,6 +117,7 @@ typedef struct {
     uint64_t promised_bytes;   /* the sum of the above */
     uint64_t machine_left_bytes, group_left_bytes; /* free on this machine, and within the limits of
                                                     * control groups; UINT64_MAX: no limit */
+    uint64_t prefix_bytes; /* a part as those above: prefix_cache_bytes of the options */
 } sl_memory_use;
 SL_API SL_CHECKED sl_status sl_model_memory(const sl_model *model, sl_memory_use *out,
                                             sl_error *err);

@@ -76,10 +76,17 @@ try() {
     echo "done - $name, $kind: every ${step}th of $count, from $first to $last, $most_live blocks remain without a fault"
 }
 
+# A folder of prefixes that has the prompt of "kept".
+long="Tell me a story about a fox. Let it be about the winter and the forest, and about a good end that everybody likes, and about a bear that is afraid of the old mill."
+"$program" run -m models/fable -p "$long" -n 40 --temp 0 -t 1 --device cpu --kv-disk "$folder/kv" >/dev/null 2>&1 </dev/null ||
+    complain "a folder of prefixes"
+
 for kind in malloc read; do
     try tokenize $kind tokenize -m models/fable "hello world"
     try info $kind info models/fable --json -t 1 --device cpu
     try run $kind run -m models/fable -p "Count from 3 to 5." -n 4 --temp 0 -t 1 --device cpu --reader threads --budget 50%
+    try save $kind run -m models/fable -p "Count from 3 to 5." -n 4 --temp 0 -t 1 --device cpu --reader threads --session "$folder/out/talk.kv"
+    try kept $kind run -m models/fable -p "$long" -n 4 --temp 0 -t 1 --device cpu --reader threads --kv-disk "$folder/kv"
     if [ -d "$golden/qwen3" ]; then
         try pack $kind pack "$golden/qwen3" "$folder/out/x.sluice" -t 1
     fi
