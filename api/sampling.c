@@ -188,20 +188,20 @@ const sl_logprob *sl_sampler_logprobs(const sl_sampler *sampler, uint32_t *out_c
 /* ---- stop texts ---- */
 
 /* sl_stops is a matcher. */
-static const sl_matcher *matcher_of(const sl_stops *stops) {
-    return (const sl_matcher *)stops;
+static const sl_text_matcher *matcher_of(const sl_stops *stops) {
+    return (const sl_text_matcher *)stops;
 }
 
 sl_status sl_stops_create(const char *const *texts, uint32_t count, sl_stops **out, sl_error *err) {
     SL_NEED((texts || !count) && out);
-    sl_matcher *matcher;
+    sl_text_matcher *matcher;
     SL_TRY(sl_stop_texts_create(texts, count, NULL, &matcher, err));
     *out = (sl_stops *)matcher;
     return SL_OK;
 }
 
 void sl_stops_destroy(sl_stops *stops) {
-    sl_matcher_destroy((sl_matcher *)stops);
+    sl_text_matcher_destroy((sl_text_matcher *)stops);
 }
 
 size_t sl_stops_held_bytes(const sl_stops *stops) {

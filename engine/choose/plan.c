@@ -56,8 +56,8 @@ static sl_status make_breakers(sl_choose_plan *plan, sl_error *err) {
     const uint32_t count = o->dry_breakers ? o->dry_breaker_count : usual;
     o->dry_breakers = NULL; /* the matcher has copies */
     if (o->dry_multiplier <= 0 || count == 0) return SL_OK;
-    return sl_matcher_create("dry_breaker", texts, count, plan->arena.allocator, &plan->breakers,
-                             err);
+    return sl_text_matcher_create("dry_breaker", texts, count, plan->arena.allocator,
+                                  &plan->breakers, err);
 }
 
 static sl_status fill(sl_choose_plan *plan, sl_error *err) {
@@ -112,7 +112,7 @@ sl_choose_plan *sl_choose_plan_share(sl_choose_plan *plan) {
 
 void sl_choose_plan_release(sl_choose_plan *plan) {
     if (!plan || atomic_fetch_sub(&plan->users, 1) != 1) return;
-    sl_matcher_destroy(plan->breakers);
+    sl_text_matcher_destroy(plan->breakers);
     sl_arena arena = plan->arena; /* the plan itself lives in it */
     sl_arena_deinit(&arena);
 }
@@ -124,12 +124,12 @@ sl_token_state sl_choose_plan_begin(const sl_choose_plan *plan) {
 }
 
 static void match_breakers(const sl_choose_plan *plan, sl_token token, sl_token_state *state) {
-    const sl_matcher *m = plan->breakers;
+    const sl_text_matcher *m = plan->breakers;
     size_t bytes = 0;
     const char *text = plan->vocabulary.text(plan->vocabulary.ctx, token, &bytes);
     state->breaks = false;
     for (size_t i = 0; i < bytes; i++) {
-        state->breaker = sl_matcher_step(m, state->breaker, text[i]);
+        state->breaker = sl_text_matcher_step(m, state->breaker, text[i]);
         state->breaks |= m->nodes[state->breaker].found != 0;
     }
 }

@@ -3,8 +3,8 @@
 #ifndef SL_ENGINE_CHOOSE_PLAN_H
 #define SL_ENGINE_CHOOSE_PLAN_H
 #include "engine/choose/history.h"
-#include "engine/choose/matcher.h"
 #include "engine/choose/options.h"
+#include "engine/choose/text_matcher.h"
 #include <stdatomic.h>
 
 enum { SL_MOST_LOGPROBS = 4096 };
@@ -32,7 +32,7 @@ typedef struct {
     sl_choose_vocabulary vocabulary;
     sl_sampler_options options; /* complete */
     sl_sampling_order order;
-    sl_matcher *breakers; /* of DRY; NULL: none */
+    sl_text_matcher *breakers; /* of DRY; NULL: none */
     const char *beyond_plain;
     bool needs_chain, has_budget;
 } sl_choose_plan;

@@ -107,12 +107,12 @@ void sl_sampler_free(sl_sampler *s) {
 
 uint64_t sl_sampler_bytes(const sl_sampler *s) {
     const uint64_t vocab = s->plan->vocabulary.size;
-    const sl_matcher *breakers = s->plan->breakers;
+    const sl_text_matcher *breakers = s->plan->breakers;
     return sizeof *s + vocab * (sizeof *s->logits + sizeof *s->marks) + s->candidate_bytes +
            ((uint64_t)s->plan->options.logprobs + 1) * sizeof *s->logprobs +
            s->repeats_room * sizeof *s->repeats +
            s->history.room * (sizeof(sl_token) + sizeof(sl_token_state)) + sizeof *s->plan +
-           (breakers ? sl_matcher_bytes(breakers) : 0);
+           (breakers ? sl_text_matcher_bytes(breakers) : 0);
 }
 
 uint64_t sl_sampler_most_bytes(uint32_t vocab, uint32_t context_tokens) {

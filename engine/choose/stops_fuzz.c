@@ -23,7 +23,8 @@ static size_t plain_end(const char *const *texts, uint32_t count, const char *st
     return size;
 }
 
-static void run(const sl_matcher *m, const char *stream, size_t size, size_t piece, size_t wanted) {
+static void run(const sl_text_matcher *m, const char *stream, size_t size, size_t piece,
+                size_t wanted) {
     static char out[ROOM];
     sl_stop_stream s = {.node = 0};
     size_t length = 0;
@@ -41,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *texts[MOST];
     uint32_t count = 0;
     sl_error err;
-    sl_matcher *m = NULL;
+    sl_text_matcher *m = NULL;
     if (size >= ROOM / 2) return 0;
     memcpy(text, data, size);
     text[size] = '\0';
@@ -56,6 +57,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t wanted = plain_end(texts, count, at, left);
     for (size_t piece = 1; piece <= left + 1; piece = 2 * piece + 1)
         run(m, at, left, piece, wanted);
-    sl_matcher_destroy(m);
+    sl_text_matcher_destroy(m);
     return 0;
 }

@@ -118,7 +118,7 @@ static void take(pipeline *p, const char *bytes, size_t count) {
 static void check_case(const random_case *c, int number) {
     static char out[MOST_BYTES + 64], wanted_text[3 * MOST_BYTES + 64];
     static pipeline p;
-    sl_matcher *m;
+    sl_text_matcher *m;
     if (sl_stop_texts_create(c->texts, c->count, NULL, &m, &err) != SL_OK)
         fail_msg("case %d: %s", number, err.message);
     p = (pipeline){.length = 0};
@@ -148,7 +148,7 @@ static void check_case(const random_case *c, int number) {
     const size_t wanted_bytes = whole_stream(c->bytes, wanted, wanted_text);
     if (p.text_bytes != wanted_bytes || memcmp(p.text, wanted_text, wanted_bytes) != 0)
         fail_msg("case %d: another text", number);
-    sl_matcher_destroy(m);
+    sl_text_matcher_destroy(m);
 }
 
 static void random_cases(void **unused) {
@@ -168,7 +168,7 @@ static void random_cases(void **unused) {
 static void across_tokens_and_inside_one(void **unused) {
     (void)unused;
     const char *texts[] = {"STOP", "</s>"};
-    sl_matcher *m;
+    sl_text_matcher *m;
     char out[64];
     assert_int_equal(sl_stop_texts_create(texts, 2, NULL, &m, &err), SL_OK);
     sl_stop_stream s = {.node = 0};
@@ -182,12 +182,12 @@ static void across_tokens_and_inside_one(void **unused) {
     assert_int_equal(sl_stop_texts_push(m, &other, "STOLEN x</s>y", 13, out), 10);
     assert_memory_equal(out, "STSTOLEN x", 10);
     assert_int_equal(other.found, 2);
-    sl_matcher_destroy(m);
+    sl_text_matcher_destroy(m);
 }
 
 static void what_is_no_stop_text_is_refused(void **unused) {
     (void)unused;
-    sl_matcher *m = NULL;
+    sl_text_matcher *m = NULL;
     const char *empty[] = {"a", ""}, *broken[] = {"\xc3"};
     static char large[SL_MATCHER_MOST_BYTES + 2];
     memset(large, 'x', sizeof large - 1);
@@ -200,12 +200,12 @@ static void what_is_no_stop_text_is_refused(void **unused) {
     large[SL_MATCHER_MOST_BYTES] = '\0';
     assert_int_equal(sl_stop_texts_create(too_long, 1, NULL, &m, &err), SL_OK);
     assert_int_equal(m->deepest, SL_MATCHER_MOST_BYTES);
-    sl_matcher_destroy(m);
+    sl_text_matcher_destroy(m);
     assert_int_equal(sl_stop_texts_create(NULL, 0, NULL, &m, &err), SL_OK);
     sl_stop_stream s = {.node = 0};
     char out[4];
     assert_int_equal(sl_stop_texts_push(m, &s, "abc", 3, out), 3);
-    sl_matcher_destroy(m);
+    sl_text_matcher_destroy(m);
 }
 
 int main(void) {

@@ -326,7 +326,7 @@ static int slow_progress(void *ctx, const char *what, uint64_t done, uint64_t to
     return 0;
 }
 
-/* The first program is built while weights are read; only its own time is its own. */
+/* Programs are compiled before weights are read; what reading takes is not theirs. */
 static void reading_weights_is_not_compiling(void **state) {
     (void)state;
     int calls = 0;
@@ -335,8 +335,9 @@ static void reading_weights_is_not_compiling(void **state) {
     sl_session *session = open_session(model, 16);
     const sl_stats stats = test_session_stats(session);
     assert_true(calls > 50);
-    assert_true(test_model_info(model).weights_seconds > 0.01 * calls);
-    assert_true(stats.compile_seconds > 0 && stats.compile_seconds < 0.01 * calls);
+    const sl_model_info info = test_model_info(model);
+    assert_true(info.weights_seconds > 0.01 * calls);
+    assert_true(stats.compile_seconds > 0 && stats.compile_seconds <= info.memory_seconds);
     sl_session_destroy(session);
     sl_model_close(model);
 }

@@ -91,8 +91,8 @@ typedef struct {
     uint64_t device_slot_count, device_expert_bytes;
     uint32_t
         chunk_tokens; /* tokens per forward pass in prefill, unless a session sets another number */
-    /* Time that opening took: headers and config; device and expert slots; resident weights,
-     * including compilation of the first program; tokenizer and chat template. */
+    /* Time that opening took: headers and config; device, compilation of the first programs and
+     * expert slots; resident weights; tokenizer and chat template. */
     double files_seconds, memory_seconds, weights_seconds, text_seconds;
     uint64_t active_parameters; /* those that one token uses */
 } sl_model_info;

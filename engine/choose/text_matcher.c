@@ -1,4 +1,4 @@
-#include "engine/choose/matcher.h"
+#include "engine/choose/text_matcher.h"
 #include "base/sizes.h"
 #include <string.h>
 
@@ -18,7 +18,7 @@ static sl_status measure(const char *what, const char *const *texts, uint32_t co
 
 /* Adds the path of a text; `begin` is where it is among the bytes.  While the table is built, 0
  * means that there is no such node yet. */
-static void add_text(sl_matcher *m, uint32_t index, size_t begin, size_t bytes) {
+static void add_text(sl_text_matcher *m, uint32_t index, size_t begin, size_t bytes) {
     uint16_t at = 0;
     for (size_t i = 0; i < bytes; i++) {
         uint16_t *next = &m->nodes[at].next[(unsigned char)m->bytes[begin + i]];
@@ -29,7 +29,7 @@ static void add_text(sl_matcher *m, uint32_t index, size_t begin, size_t bytes) 
         }
         at = *next;
     }
-    sl_matcher_node *last = &m->nodes[at];
+    sl_text_matcher_node *last = &m->nodes[at];
     if (!last->found) {
         last->found = (uint16_t)(index + 1);
         last->found_bytes = (uint16_t)bytes;
@@ -38,13 +38,13 @@ static void add_text(sl_matcher *m, uint32_t index, size_t begin, size_t bytes) 
 }
 
 /* Breadth first, so that what a node falls back to is complete: it is less deep. */
-static void complete(sl_matcher *m, uint16_t *queue, uint16_t *falls) {
+static void complete(sl_text_matcher *m, uint16_t *queue, uint16_t *falls) {
     uint32_t head = 0, tail = 0;
     for (int byte = 0; byte < 256; byte++)
         if (m->nodes[0].next[byte]) queue[tail++] = m->nodes[0].next[byte];
     while (head < tail) {
-        sl_matcher_node *node = &m->nodes[queue[head]];
-        const sl_matcher_node *fall = &m->nodes[falls[queue[head++]]];
+        sl_text_matcher_node *node = &m->nodes[queue[head]];
+        const sl_text_matcher_node *fall = &m->nodes[falls[queue[head++]]];
         if (!node->found) {
             node->found = fall->found;
             node->found_bytes = fall->found_bytes;
@@ -61,10 +61,12 @@ static void complete(sl_matcher *m, uint16_t *queue, uint16_t *falls) {
     }
 }
 
-static sl_status build(sl_matcher *m, const char *const *texts, uint32_t count, sl_error *err) {
+static sl_status build(sl_text_matcher *m, const char *const *texts, uint32_t count,
+                       sl_error *err) {
     const size_t bytes = 2 * (size_t)m->room * sizeof(uint16_t);
     uint16_t *queue = sl_allocate(&m->allocator, bytes, _Alignof(uint16_t));
-    m->nodes = sl_allocate(&m->allocator, m->room * sizeof *m->nodes, _Alignof(sl_matcher_node));
+    m->nodes =
+        sl_allocate(&m->allocator, m->room * sizeof *m->nodes, _Alignof(sl_text_matcher_node));
     m->bytes = sl_allocate(&m->allocator, m->total + 1, 1);
     if (!queue || !m->nodes || !m->bytes) {
         sl_release(&m->allocator, queue, bytes, _Alignof(uint16_t));
@@ -83,12 +85,13 @@ static sl_status build(sl_matcher *m, const char *const *texts, uint32_t count, 
     return SL_OK;
 }
 
-sl_status sl_matcher_create(const char *what, const char *const *texts, uint32_t count,
-                            const sl_allocator *allocator, sl_matcher **out, sl_error *err) {
+sl_status sl_text_matcher_create(const char *what, const char *const *texts, uint32_t count,
+                                 const sl_allocator *allocator, sl_text_matcher **out,
+                                 sl_error *err) {
     size_t total;
     SL_TRY(measure(what, texts, count, &total, err));
     const sl_allocator *a = sl_allocator_or_default(allocator);
-    sl_matcher *m = sl_allocate(a, sizeof *m, _Alignof(sl_matcher));
+    sl_text_matcher *m = sl_allocate(a, sizeof *m, _Alignof(sl_text_matcher));
     if (!m) return sl_no_memory(err, "texts to find", sizeof *m);
     m->allocator = *a;
     m->total = total;
@@ -97,14 +100,14 @@ sl_status sl_matcher_create(const char *what, const char *const *texts, uint32_t
     if (status == SL_OK)
         *out = m;
     else
-        sl_matcher_destroy(m);
+        sl_text_matcher_destroy(m);
     return status;
 }
 
-void sl_matcher_destroy(sl_matcher *m) {
+void sl_text_matcher_destroy(sl_text_matcher *m) {
     if (!m) return;
     const sl_allocator allocator = m->allocator;
-    sl_release(&allocator, m->nodes, m->room * sizeof *m->nodes, _Alignof(sl_matcher_node));
+    sl_release(&allocator, m->nodes, m->room * sizeof *m->nodes, _Alignof(sl_text_matcher_node));
     sl_release(&allocator, m->bytes, m->total + 1, 1);
-    sl_release(&allocator, m, sizeof *m, _Alignof(sl_matcher));
+    sl_release(&allocator, m, sizeof *m, _Alignof(sl_text_matcher));
 }
