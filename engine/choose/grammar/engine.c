@@ -361,7 +361,8 @@ static uint32_t put_state(sl_engine *g) {
 }
 
 static bool add_row(sl_engine *g, uint32_t state) {
-    const size_t classes = g->automaton->class_count;
+    const size_t classes = g->automaton->class_count; /* every byte is in one */
+    if (classes == 0) return false;
     for (size_t i = 0; i < classes; i++)
         if (!add(g, &g->rows, SL_STATE_UNKNOWN)) return false;
     g->row_of.words[state] = (uint32_t)(g->rows.count / classes);

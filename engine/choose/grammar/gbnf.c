@@ -161,7 +161,7 @@ done:
 
 static sl_status take_members(parser *p, sl_charset *set) {
     while (more(p) && peek(p) != ']') {
-        uint32_t first, last;
+        uint32_t first = 0, last = 0;
         SL_TRY(take_character(p, &first));
         last = first;
         if (peek(p) == '-' && p->at + 1 < p->bytes && p->text[p->at + 1] != ']') {

@@ -148,7 +148,6 @@ static int follow(bench *b, sl_grammar *grammar, const char *text, size_t *step)
     sl_error err = {0};
     size_t count = 0;
     int result = -1;
-    double start = seconds_now();
     if (sl_vocabulary_encode_plain(b->vocabulary, text, strlen(text), b->ids, MAX_TOKENS, &count,
                                    &err) != SL_OK ||
         sl_grammar_state_create(grammar, b->tokens, &state, &err) != SL_OK)
@@ -156,7 +155,7 @@ static int follow(bench *b, sl_grammar *grammar, const char *text, size_t *step)
     result = 1;
     for (*step = 0; *step < count && result == 1; ++*step) {
         const sl_token id = b->ids[*step];
-        start = seconds_now();
+        const double start = seconds_now();
         if (sl_grammar_state_mask(state, b->mask, b->words, &err) != SL_OK) {
             result = -1;
             break;

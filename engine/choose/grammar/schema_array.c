@@ -94,8 +94,8 @@ static sl_status check_facts(compiler *c, const alternative *a, uint32_t max, si
 
 sl_status sl_schema_emit_array(compiler *c, const alternative *a, uint32_t from, uint32_t to) {
     sl_automaton *m = c->automaton;
-    uint32_t min, max, set, rule;
-    size_t prefix;
+    uint32_t min = 0, max = 0, set = 0, rule = 0;
+    size_t prefix = 0;
     SL_TRY(sl_schema_item_counts(c, a, &min, &max));
     if (min > max) return SL_OK;
     SL_TRY(check_facts(c, a, max, &prefix));

@@ -98,7 +98,7 @@ static sl_status beside(compiler *c, sl_comparison comparison, const decimal *bo
                                              [SL_AT_LEAST] = SL_AT_MOST};
     const bool up = comparison >= SL_ABOVE;
     const sl_expr minus = sl_expr_byte(c->pool, '-');
-    sl_expr all;
+    sl_expr all = 0;
     if (bound->zero) return beside_zero(c, comparison, out);
     SL_TRY(regex(c, "[0-9.]+", &all));
     const sl_expr own = magnitudes(c, bound->negative ? mirrored[comparison] : comparison, bound);
@@ -111,8 +111,8 @@ static sl_status beside(compiler *c, sl_comparison comparison, const decimal *bo
 
 static sl_status add_bound(compiler *c, const fact *f, const char *keyword, sl_comparison side,
                            sl_expr *all, bool *exponents) {
-    decimal bound;
-    sl_expr e;
+    decimal bound = {0};
+    sl_expr e = 0;
     SL_TRY(take_decimal(c, f->schema, keyword, json_object_get(f->schema, keyword), &bound));
     SL_TRY(beside(c, side, &bound, &e));
     *exponents &= bound.zero;
@@ -121,7 +121,7 @@ static sl_status add_bound(compiler *c, const fact *f, const char *keyword, sl_c
 }
 
 static sl_status multiples(compiler *c, const json_t *s, sl_expr *out) {
-    decimal step;
+    decimal step = {0};
     uint64_t divisor = 0;
     uint32_t shift = 0;
     SL_TRY(take_decimal(c, s, "multipleOf", json_object_get(s, "multipleOf"), &step));
@@ -144,7 +144,7 @@ static bool is_exclusive(const json_t *s, const char *keyword) {
 
 static sl_status add_schema(compiler *c, const fact *f, sl_expr *all, bool *exponents) {
     const json_t *s = f->schema;
-    sl_expr e;
+    sl_expr e = 0;
     if (json_object_get(s, "minimum"))
         SL_TRY(add_bound(c, f, "minimum",
                          is_exclusive(s, "exclusiveMinimum") ? SL_ABOVE : SL_AT_LEAST, all,
@@ -172,7 +172,7 @@ static sl_status add_not_values(compiler *c, const fact *f, sl_expr *all, bool *
     const bool only = f->name[0] == 'c';
     for (size_t i = 0; i < (only ? 1 : json_array_size(values)); i++) {
         const json_t *value = only ? values : json_array_get(values, i);
-        sl_expr e;
+        sl_expr e = 0;
         if (!json_is_number(value)) continue;
         SL_TRY(sl_schema_equal(c, value, true, &e));
         *all = sl_expr_and(c->pool, *all, sl_expr_not(c->pool, e));
@@ -183,7 +183,7 @@ static sl_status add_not_values(compiler *c, const fact *f, sl_expr *all, bool *
 
 static sl_status add_denied(compiler *c, const fact *f, sl_expr *all, bool *exponents) {
     const json_t *s = f->schema;
-    sl_expr e;
+    sl_expr e = 0;
     if (strcmp(f->name, "enum") == 0 || strcmp(f->name, "const") == 0)
         return add_not_values(c, f, all, exponents);
     if (strcmp(f->name, "multipleOf") == 0) {
@@ -207,7 +207,7 @@ static sl_status add_denied(compiler *c, const fact *f, sl_expr *all, bool *expo
 
 sl_status sl_schema_number(compiler *c, const alternative *a, sl_expr *out) {
     bool exponents = true;
-    sl_expr form, integral;
+    sl_expr form = 0, integral = 0;
     *out = SL_EXPR_ALL;
     for (const fact *f = a->facts; f; f = f->next) {
         if (f->kind == FACT_SCHEMA) SL_TRY(add_schema(c, f, out, &exponents));
@@ -227,8 +227,8 @@ sl_status sl_schema_number(compiler *c, const alternative *a, sl_expr *out) {
 
 /* The texts of one number: 1, 1.0, 1.00. */
 sl_status sl_schema_equal(compiler *c, const json_t *value, bool all, sl_expr *out) {
-    decimal d;
-    sl_expr zeros;
+    decimal d = {0};
+    sl_expr zeros = 0;
     SL_TRY(take_decimal(c, NULL, "const", value, &d));
     const bool fraction = strchr(d.magnitude, '.') != NULL;
     const char *more = all ? (fraction ? "0*" : "(\\.0+)?") : (fraction ? "" : "(\\.0)?");
