@@ -29,9 +29,10 @@ static inline uint32_t sl_word_table_count(const sl_word_table *table) {
 }
 static inline const uint32_t *sl_word_table_get(const sl_word_table *table, uint32_t id,
                                                 size_t *count) {
+    static const uint32_t none = 0; /* a table of empty sequences has no words */
     const uint32_t start = table->starts.words[id];
     *count = table->starts.words[id + 1] - start;
-    return table->words.words + start;
+    return *count ? table->words.words + start : &none;
 }
 void sl_word_table_free(const sl_allocator *allocator, sl_word_table *table);
 bool sl_word_table_copy(const sl_allocator *allocator, const sl_word_table *from,
