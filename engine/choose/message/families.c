@@ -130,7 +130,7 @@ static bool has_all(sl_slice text, const char *const *signs) {
 }
 
 const sl_message_family *sl_message_family_detect(sl_slice chat_template) {
-    uint32_t i = 0;
+    uint32_t i = chat_template.bytes ? 0 : sl_message_family_count - 1;
     while (i + 1 < sl_message_family_count && !has_all(chat_template, sl_message_families[i].signs))
         i++;
     return &sl_message_families[i];

@@ -416,6 +416,12 @@ static void test_message(void **state) {
     message_log_free(&log);
 }
 
+static void test_no_template(void **state) {
+    (void)state;
+    assert_string_equal(sl_message_family_detect((sl_slice){0})->name, "none");
+    assert_string_equal(sl_message_family_detect((sl_slice){"x", 1})->name, "none");
+}
+
 /* Without tools, calls are text. */
 static void test_no_tools(void **state) {
     (void)state;
@@ -495,12 +501,13 @@ static void test_wrong_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hermes),   cmocka_unit_test(test_qwen_xml),
-        cmocka_unit_test(test_glm),      cmocka_unit_test(test_deepseek),
-        cmocka_unit_test(test_harmony),  cmocka_unit_test(test_mistral),
-        cmocka_unit_test(test_message),  cmocka_unit_test(test_reasoning_formats),
-        cmocka_unit_test(test_no_tools), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_control),  cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_hermes),        cmocka_unit_test(test_qwen_xml),
+        cmocka_unit_test(test_glm),           cmocka_unit_test(test_deepseek),
+        cmocka_unit_test(test_harmony),       cmocka_unit_test(test_mistral),
+        cmocka_unit_test(test_message),       cmocka_unit_test(test_reasoning_formats),
+        cmocka_unit_test(test_no_template),   cmocka_unit_test(test_no_tools),
+        cmocka_unit_test(test_pieces),        cmocka_unit_test(test_control),
+        cmocka_unit_test(test_wrong_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
