@@ -2,6 +2,7 @@
  * company: sequences that join and leave, prompts in parts beside single tokens. */
 #include "sluice/batch.h"
 #include "tests/support/described.h"
+#include "tests/support/rounds.h"
 #include "tests/support/shared.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -198,11 +199,10 @@ static uint64_t small_budget(const char *path) {
     return all.budget_bytes - (all.slot_count - slots) * all.slot_bytes;
 }
 
-#ifdef SL_DEBUG
-enum { SEEDS = 1 }; /* sanitizers are slow */
-#else
-enum { SEEDS = 4 };
-#endif
+/* Random companies, joins and leaves for each model. */
+static uint32_t seeds(void) {
+    return is_long_run() ? 4 : is_slow_run() ? 1 : 2;
+}
 
 static void goldens_in_batches(void **state) {
     (void)state;
@@ -210,7 +210,7 @@ static void goldens_in_batches(void **state) {
         char path[512], name[64];
         (void)snprintf(name, sizeof name, "models/golden/%s", families[i]);
         if (!shared_path(name, path, sizeof path)) skip();
-        check_model(path, families[i], (sl_model_options){0}, SEEDS);
+        check_model(path, families[i], (sl_model_options){0}, seeds());
         check_model(path, families[i], (sl_model_options){.kv = "i16", .threads = 1}, 1);
     }
 }
@@ -224,7 +224,7 @@ static void goldens_in_batches_with_two_experts_per_layer(void **state) {
         const uint64_t budget = small_budget(path);
         if (budget)
             check_model(path, families[i], (sl_model_options){.expert_budget_bytes = budget},
-                        SEEDS);
+                        seeds());
     }
 }
 
@@ -243,7 +243,7 @@ static void quantised_goldens_in_batches(void **state) {
         const sl_pack_options options = {
             .struct_size = sizeof options, .quant = quants[i % 2], .force = 1};
         if (sl_pack_write(path, pack, &options, &err) != SL_OK) fail_msg("%s", err.message);
-        check_model(pack, families[i / 2], (sl_model_options){0}, SEEDS);
+        check_model(pack, families[i / 2], (sl_model_options){0}, seeds());
         check_model(pack, families[i / 2], (sl_model_options){.compile = "exact"}, 1);
         assert_int_equal(unlink(pack), 0);
     }
@@ -266,7 +266,7 @@ static void fable_in_batches(void **state) {
         check_model("models/fable", isas[i], (sl_model_options){.isa = isas[i]}, 1);
     }
     check_model("models/fable", "a tenth of the experts",
-                (sl_model_options){.expert_budget_share = 0.1}, SEEDS);
+                (sl_model_options){.expert_budget_share = 0.1}, seeds());
 }
 
 int main(void) {

@@ -474,7 +474,7 @@ static void random_conversations(void **state) {
         uint32_t seed = 5;
         for (int i = 0; i < 3; i++) sessions[i] = new_session(model, 0, 0);
         size_t reused = 0, tokens = 0;
-        for (int i = 0; i < (is_long_run() ? 240 : 60); i++) { /* the first ones reuse little */
+        for (int i = 0; i < (is_long_run() ? 240 : 30); i++) { /* the first ones reuse little */
             prompt p = {.count = 0};
             for (int m = 0; m < 5; m++) {
                 seed = seed * 1664525u + 1013904223u;
