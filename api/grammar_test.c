@@ -271,6 +271,19 @@ static void hostile_grammars_are_bounded(void **state) {
     free(deep);
 }
 
+/* Small, but with more and more derivatives. */
+static void slow_expressions_are_refused(void **state) {
+    (void)state;
+    static const char slow[] =
+        "^(0\"a\":{\"0\"a\":{\"type\":\"string\"}type\":\"string\"}=.*[0-127])"
+        "(?!.*x \"a\":{\"type\"`\"string\"} )[#-z]{31,}$";
+    sl_grammar *grammar = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_grammar_compile(SL_GRAMMAR_REGEX, slow, strlen(slow), NULL, &grammar, &err),
+                     SL_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "steps to look through"));
+}
+
 static uint32_t draw(uint32_t *seed, uint32_t below) {
     *seed = *seed * 1664525u + 1013904223u;
     return (*seed >> 8) % below;
@@ -477,6 +490,7 @@ int main(void) {
         cmocka_unit_test(grammars_of_other_kinds),
         cmocka_unit_test(what_is_not_supported_is_named),
         cmocka_unit_test(hostile_grammars_are_bounded),
+        cmocka_unit_test(slow_expressions_are_refused),
         cmocka_unit_test(masks_are_what_is_accepted),
         cmocka_unit_test(forks_and_rollback),
         cmocka_unit_test(tags_begin_with_their_trigger),

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_WORK = 1 << 25 }; /* about half a second */
+
 sl_expr sl_expr_fail(sl_expr_pool *pool, sl_status status) {
     if (pool->status == SL_OK) pool->status = status;
     return SL_EXPR_NONE;
@@ -12,6 +14,11 @@ sl_status sl_expr_pool_check(const sl_expr_pool *pool, sl_error *err) {
     if (pool->status == SL_OK) return SL_OK;
     if (pool->status == SL_NO_MEMORY)
         return sl_no_memory(err, "a grammar", pool->nodes.words.count * sizeof(uint32_t));
+    if (pool->work == 0)
+        return sl_fail(
+            err, SL_UNSUPPORTED,
+            "grammar: its expressions take more than %d steps to look through, the limit",
+            MAX_WORK);
     return sl_fail(err, SL_UNSUPPORTED,
                    "grammar: its expressions take more than %zu words, the limit", pool->limit);
 }
@@ -86,7 +93,7 @@ sl_status sl_expr_pool_init(sl_expr_pool *pool, const sl_allocator *allocator, s
                             sl_error *err) {
     static const uint32_t none[] = {KIND_NONE}, empty[] = {KIND_EMPTY},
                           all[] = {KIND_NOT, SL_EXPR_NONE};
-    *pool = (sl_expr_pool){.allocator = allocator, .limit = limit};
+    *pool = (sl_expr_pool){.allocator = allocator, .limit = limit, .work = MAX_WORK};
     (void)sl_expr_put(pool, none, 1);
     (void)sl_expr_put(pool, empty, 1);
     (void)sl_expr_put(pool, all, 2);
@@ -102,7 +109,7 @@ void sl_expr_pool_deinit(sl_expr_pool *pool) {
 
 sl_status sl_expr_pool_copy(const sl_expr_pool *from, size_t limit, sl_expr_pool *to,
                             sl_error *err) {
-    *to = (sl_expr_pool){.allocator = from->allocator, .limit = limit};
+    *to = (sl_expr_pool){.allocator = from->allocator, .limit = limit, .work = UINT64_MAX};
     if (sl_word_table_copy(from->allocator, &from->nodes, &to->nodes) &&
         sl_word_list_copy(from->allocator, &from->marks, &to->marks) &&
         sl_word_list_copy(from->allocator, &from->bytes, &to->bytes))

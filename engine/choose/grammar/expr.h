@@ -36,14 +36,15 @@ typedef struct {
     sl_word_list bytes;  /* of literals, one per word */
     sl_word_map derived; /* (expression, byte) to derivative */
     size_t limit;        /* words that nodes may take */
-    sl_status status;    /* SL_OK, SL_NO_MEMORY, or SL_UNSUPPORTED: the limit was reached */
+    uint64_t work;       /* nodes that derivatives and searches may still look at */
+    sl_status status;    /* SL_OK, SL_NO_MEMORY, or SL_UNSUPPORTED: a limit was reached */
     unsigned depth;      /* of the running recursion */
 } sl_expr_pool;
 
 SL_CHECKED sl_status sl_expr_pool_init(sl_expr_pool *pool, const sl_allocator *allocator,
                                        size_t limit, sl_error *err);
 void sl_expr_pool_deinit(sl_expr_pool *pool);
-/* Another pool in which all numbers mean the same. */
+/* Another pool in which all numbers mean the same; its work is not limited. */
 SL_CHECKED sl_status sl_expr_pool_copy(const sl_expr_pool *from, size_t limit, sl_expr_pool *to,
                                        sl_error *err);
 /* The status of the pool as an error. */

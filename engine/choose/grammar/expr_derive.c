@@ -2,13 +2,22 @@
 #include "engine/choose/grammar/expr_nodes.h"
 #include <string.h>
 
-enum { MAX_DEPTH = 2000 };
+enum { MAX_DEPTH = 2000, SET_WORK = 16 /* what dividing classes by a set counts for */ };
+
+/* False when the work of the pool is used up. */
+static bool spend(sl_expr_pool *pool, uint64_t work) {
+    pool->work -= work < pool->work ? work : pool->work;
+    if (pool->work) return true;
+    (void)sl_expr_fail(pool, SL_UNSUPPORTED);
+    return false;
+}
 
 static sl_expr derive_list(sl_expr_pool *pool, sl_expr e, unsigned byte) {
     size_t count;
     const uint32_t *w = sl_word_table_get(&pool->nodes, e, &count);
     const bool or = w[0] == KIND_OR;
     sl_word_list list = {0};
+    if (!spend(pool, count)) return SL_EXPR_NONE;
     for (size_t i = 1; i < count; i++) {
         w = sl_word_table_get(&pool->nodes, e, &count); /* the pool may have moved */
         const sl_expr d = sl_expr_derive(pool, w[i], byte);
@@ -74,6 +83,7 @@ sl_expr sl_expr_derive(sl_expr_pool *pool, sl_expr e, unsigned byte) {
     if (sl_expr_first(pool, e, &first) && first != byte) return SL_EXPR_NONE;
     if (sl_word_map_find(&pool->derived, key, &known)) return known;
     if (pool->depth > MAX_DEPTH) return sl_expr_fail(pool, SL_UNSUPPORTED);
+    if (!spend(pool, 1)) return SL_EXPR_NONE;
     pool->depth++;
     const sl_expr made = derive(pool, e, byte);
     pool->depth--;
@@ -114,7 +124,8 @@ void sl_expr_split(sl_expr_pool *pool, sl_expr e, bool whole, uint16_t classes[2
     size_t words;
     const uint32_t *w = sl_word_table_get(&pool->nodes, e, &words);
     if (++pool->depth > MAX_DEPTH) (void)sl_expr_fail(pool, SL_UNSUPPORTED);
-    if (pool->status != SL_OK || *count >= 256) {
+    const bool divides = w[0] != KIND_NONE && w[0] != KIND_EMPTY;
+    if (pool->status != SL_OK || *count >= 256 || !spend(pool, divides ? SET_WORK : 1)) {
         pool->depth--;
         return;
     }
