@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "sluice/batch.h"
 #include "tests/support/described.h"
+#include "tests/support/rounds.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 #include <cmocka.h>
 
 #define MODEL "models/fable"
-enum { LIVE = 6, REQUESTS = 20, MOST_PROMPT = 200, MOST_TOKENS = 12, CONTEXT = 256 };
+enum { LIVE = 6, MOST_PROMPT = 200, MOST_TOKENS = 12, CONTEXT = 256 };
 static sl_error err;
 
 static void must(sl_status status) {
@@ -123,15 +124,16 @@ static void close_request(request *r) {
 
 /* Requests join whenever a session is free. */
 static void run_requests(sl_model_options options, sl_scheduler_options scheduling) {
+    const uint32_t count = (uint32_t)rounds_of_kinds(20, LIVE + 2);
     sl_model *model = open_model(options);
-    request *all = calloc(REQUESTS, sizeof *all);
+    request *all = calloc(count, sizeof *all);
     assert_non_null(all);
-    for (uint32_t i = 0; i < REQUESTS; i++) make_request(&all[i], model, i);
-    for (uint32_t i = 0; i < REQUESTS; i += 7) all[i].cancel_at = 2;
+    for (uint32_t i = 0; i < count; i++) make_request(&all[i], model, i);
+    for (uint32_t i = 0; i < count; i += 7) all[i].cancel_at = 2;
     sl_scheduler *scheduler = open_scheduler(model, scheduling);
     uint32_t next = 0, left = 1, open = 0, step = 0;
-    while (left || next < REQUESTS) {
-        while (next < REQUESTS && open < LIVE && (step + next) % 3 != 0) {
+    while (left || next < count) {
+        while (next < count && open < LIVE && (step + next) % 3 != 0) {
             all[next].session = open_session(model);
             submit(scheduler, &all[next++]);
             open++;
