@@ -122,7 +122,7 @@ if(BUILD_TESTING)
     endif()
     find_sources(test_sources _test.c ${all_folders})
     if(SLUICE_BARE) # not what needs a model or JSON, or the engine
-        string(CONCAT needs_more "^apps/|^tests/golden/|^tests/onnx/|^runtime/cuda/|/(ops|matmul|fuse|mutation|"
+        string(CONCAT needs_more "^apps/|^tests/(golden|onnx|sessions)/|^runtime/cuda/|/(ops|matmul|fuse|mutation|"
                "orders|tsan|binary|symbols|convolution|attention|elementwise|movement|norm|optimiser|resize|control)"
                "_test\\.c$")
         list(FILTER test_sources EXCLUDE REGEX "${needs_more}")

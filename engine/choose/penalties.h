@@ -19,9 +19,9 @@ typedef struct {
 void sl_penalise_repeated(const sl_penalised *p);
 void sl_penalise_dry(const sl_penalised *p);
 
-/* Changed logits stay below infinity. */
+/* Changed logits stay below infinity; NaN stays NaN. */
 static inline float sl_finite_logit(double logit) {
-    return (float)(logit < (double)FLT_MAX ? logit : (double)FLT_MAX);
+    return (float)(logit > (double)FLT_MAX ? (double)FLT_MAX : logit);
 }
 
 /* Biases, and the end tokens that min_tokens and ignore_eos make impossible. */

@@ -279,6 +279,30 @@ static void masks_leave_what_they_allow(void **state) {
     }
 }
 
+/* A logit that is no number stays impossible when it is penalised, or has a bias. */
+static void no_number_is_never_chosen(void **state) {
+    (void)state;
+    static const sl_token said[] = {4, 4, 6};
+    static const sl_logit_bias bias = {8, 5};
+    const sl_sampler_options options = {.temperature = 1,
+                                        .top_k = 3,
+                                        .repeat_penalty = 1.2f,
+                                        .presence_penalty = 0.5f,
+                                        .logit_bias = &bias,
+                                        .logit_bias_count = 1};
+    sl_sampler *s = make(&plain_vocabulary, &options);
+    append(s, said, 3, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        sl_token token;
+        fill(logits, VOCAB);
+        logits[4] = logits[6] = logits[8] = NAN;
+        assert_int_equal(sl_sampler_pick(s, logits, NULL, &token, &err), SL_OK);
+        assert_false(isnan(logits[token]));
+        append(s, said, 1, true);
+    }
+    sl_sampler_free(s);
+}
+
 static void ends_wait_for_min_tokens(void **state) {
     (void)state;
     static const sl_token ends[] = {7, 9};
@@ -541,6 +565,7 @@ int main(void) {
         cmocka_unit_test(plain_choices_are_those_of_today),
         cmocka_unit_test(a_chain_in_the_same_order_draws_alike),
         cmocka_unit_test(masks_leave_what_they_allow),
+        cmocka_unit_test(no_number_is_never_chosen),
         cmocka_unit_test(ends_wait_for_min_tokens),
         cmocka_unit_test(thoughts_end_with_their_budget),
         cmocka_unit_test(rewinding_and_copies_repeat_choices),
