@@ -110,17 +110,8 @@ static void end_call(sl_session *session) {
 
 /* The call has added `count` tokens and computed those again that it had to. */
 static void account(sl_session *session, size_t count, uint64_t recomputed_before, double start) {
-    sl_stats *stats = &session->stats;
-    const double seconds = sl_clock_seconds() - start;
-    count += stats->recomputed_tokens - recomputed_before;
-    if (!stats->decode_tokens && !stats->prefill_tokens) stats->first_seconds = seconds;
-    if (count == 1) {
-        stats->decode_tokens++;
-        stats->decode_seconds += seconds;
-    } else {
-        stats->prefill_tokens += count;
-        stats->prefill_seconds += seconds;
-    }
+    const uint64_t recomputed = session->stats.recomputed_tokens - recomputed_before;
+    sl_session_account(session, count + recomputed, sl_clock_seconds() - start);
 }
 
 static sl_status extend(sl_session *session, const sl_token *tokens, size_t count,

@@ -2,6 +2,7 @@
 #include "sluice/sessions.h"
 #include "api/needs.h"
 #include "base/structs.h"
+#include "engine/choose/history.h"
 #include "engine/session/prefixes.h"
 #include "engine/session/snapshot.h"
 #include <stdio.h>
@@ -60,11 +61,7 @@ static sl_status check_tokens(const sl_session *session, const sl_token *tokens,
     if (count == 0 || count > model->context_tokens)
         return sl_fail(err, SL_INVALID, "%zu tokens, wanted 1 to the context of %u", count,
                        model->context_tokens);
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || (uint32_t)tokens[i] >= model->config.vocab)
-            return sl_fail(err, SL_INVALID, "token %zu is %d, the vocabulary has %u", i, tokens[i],
-                           model->config.vocab);
-    return SL_OK;
+    return sl_tokens_check(tokens, count, model->config.vocab, err);
 }
 
 static void keep(sl_session *session, bool ends) {

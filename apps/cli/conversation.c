@@ -253,14 +253,13 @@ static sl_status next_token(cli_conversation *c, const uint32_t *allowed, bool f
 /* Tokens at the end of the list: one that is chosen, and after the thoughts those that the grammar
  * of the options leaves no choice about.  Log-probabilities are of chosen tokens, so that nothing
  * is appended without a choice where they are wanted. */
-static sl_status next_tokens(cli_writer *w, cli_tokens *out, size_t most, sl_error *err) {
+static sl_status next_tokens(cli_writer *w, size_t room, size_t most, cli_tokens *out,
+                             sl_error *err) {
     cli_conversation *c = w->conversation;
-    const size_t length = sl_session_length(c->session);
-    const size_t room = cli_model_info(c->model).context_tokens - length;
     const bool constrained = c->constraint.grammar && !sl_message_parser_is_reasoning(w->parser);
     const uint32_t *allowed = NULL;
     sl_status status = SL_OK;
-    *out = (cli_tokens){.ids = &c->tokens[length], .count = 1};
+    *out = (cli_tokens){.ids = &c->tokens[sl_session_length(c->session)], .count = 1};
     if (constrained) status = cli_constraint_mask(&c->constraint, &allowed, err);
     if (status == SL_OK) status = next_token(c, allowed, room == 0, out->ids, err);
     if (status != SL_OK || !constrained) return status;
@@ -304,12 +303,12 @@ static cli_ending generate(cli_writer *w, sl_error *err) {
     if (c->constraint.grammar && cli_constraint_begin(&c->constraint, err) != SL_OK)
         return CLI_REPLY_FAILED;
     while (answer->token_count < limit) {
-        const bool full = sl_session_length(c->session) == context;
+        const size_t room = context - sl_session_length(c->session);
         cli_tokens made;
-        const sl_status status = next_tokens(w, &made, limit - answer->token_count, err);
+        const sl_status status = next_tokens(w, room, limit - answer->token_count, &made, err);
         if (status != SL_OK) return status == SL_CANCELLED ? CLI_STOPPED : CLI_REPLY_FAILED;
         if (sl_model_token_ends(c->model, made.ids[0])) {
-            c->end_tokens += !full; /* the session has it */
+            c->end_tokens += room > 0; /* the session has it */
             return CLI_ENDED;
         }
         for (size_t i = 0; i < made.count; i++) {
@@ -317,7 +316,7 @@ static cli_ending generate(cli_writer *w, sl_error *err) {
             if (w->stops.found) return CLI_STOP_TEXT;
         }
         if (stop_requested || (c->streams && ferror(stdout))) return CLI_STOPPED;
-        if (full) return CLI_FULL;
+        if (room == 0) return CLI_FULL;
     }
     return CLI_LIMITED;
 }

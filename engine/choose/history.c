@@ -4,6 +4,14 @@
 
 enum { FIRST_ROOM = 1024 };
 
+sl_status sl_tokens_check(const sl_token *tokens, size_t count, uint32_t vocab, sl_error *err) {
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= vocab)
+            return sl_fail(err, SL_INVALID, "token %zu is %d, the vocabulary has %u", i, tokens[i],
+                           vocab);
+    return SL_OK;
+}
+
 void sl_history_init(sl_history *h, const sl_allocator *allocator, sl_token_state before) {
     *h = (sl_history){.allocator = *sl_allocator_or_default(allocator), .before = before};
 }

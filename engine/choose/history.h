@@ -6,6 +6,10 @@
 #include "sluice/sluice.h"
 #include <stdbool.h>
 
+/* SL_INVALID unless all tokens are of a vocabulary of that size. */
+SL_CHECKED sl_status sl_tokens_check(const sl_token *tokens, size_t count, uint32_t vocab,
+                                     sl_error *err);
+
 typedef struct {
     float surprise;   /* mirostat's mu */
     int32_t thinking; /* tokens of the answer since a thought began; -1: not in a thought */

@@ -1,4 +1,5 @@
 #include "engine/choose/logprobs.h"
+#include "engine/choose/chain.h"
 #include <math.h>
 
 /* The best tokens so far are a heap whose root is the worst of them; `logprob` is the logit. */
@@ -52,10 +53,8 @@ static double logprob_of(const normaliser *n, double logit) {
 
 /* Logits that are +infinity share the probability among them. */
 static sl_status normalise(const float *logits, uint32_t count, normaliser *out, sl_error *err) {
-    float largest = -INFINITY;
+    const float largest = sl_largest_logit(logits, count);
     double sum = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (logits[i] > largest) largest = logits[i];
     if (largest == -INFINITY) return sl_fail(err, SL_FORMAT, "no logit of %u is a number", count);
     for (uint32_t i = 0; i < count; i++) {
         if (isinf(largest))

@@ -125,11 +125,7 @@ uint64_t sl_sampler_most_bytes(uint32_t vocab, uint32_t context_tokens) {
 
 static sl_status check_tokens(const sl_sampler *s, const sl_token *tokens, size_t count,
                               sl_error *err) {
-    const uint32_t vocab = s->plan->vocabulary.size;
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || (uint32_t)tokens[i] >= vocab)
-            return sl_fail(err, SL_INVALID, "token %zu is %d, the vocabulary has %u", i, tokens[i],
-                           vocab);
+    SL_TRY(sl_tokens_check(tokens, count, s->plan->vocabulary.size, err));
     if (count > SIZE_MAX / 2 - s->history.length)
         return sl_fail(err, SL_INVALID, "%zu tokens are too many", count);
     return SL_OK;

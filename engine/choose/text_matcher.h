@@ -1,4 +1,4 @@
-/* matcher.h - Finds texts in a stream of bytes (Aho-Corasick): one table lookup for each byte.
+/* text_matcher.h - Finds texts in a stream of bytes (Aho-Corasick): one table lookup for each byte.
  *
  * A node stands for the longest suffix of the bytes so far that begins one of the texts; node 0 is
  * the empty one. */

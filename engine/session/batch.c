@@ -177,23 +177,11 @@ static void fill_pass(sl_batch *batch, sl_forward_rows *pass) {
     pass->wanted_rows = pass->wanted && pass->wanted < pass->count ? batch->wanted : NULL;
 }
 
-static void account(sl_session *session, uint32_t rows, double seconds) {
-    sl_stats *stats = &session->stats;
-    if (!stats->decode_tokens && !stats->prefill_tokens) stats->first_seconds = seconds;
-    if (rows == 1) {
-        stats->decode_tokens++;
-        stats->decode_seconds += seconds;
-    } else {
-        stats->prefill_tokens += rows;
-        stats->prefill_seconds += seconds;
-    }
-}
-
 static void finish_entry(sl_batch_entry *entry, const float *logits, double seconds) {
     sl_session *session = entry->session;
     sl_checkpoints *checkpoints = &session->checkpoints;
     sl_session_computed(session, entry->rows);
-    account(session, entry->rows, seconds);
+    sl_session_account(session, entry->rows, seconds);
     session->has_logits = entry->completes;
     if (entry->completes) {
         memcpy(session->logits, logits, session->model->config.vocab * sizeof *logits);

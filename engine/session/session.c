@@ -6,6 +6,7 @@
  * passes first. */
 #include "engine/session/session.h"
 #include "core/choose.h"
+#include "engine/choose/history.h"
 #include <string.h>
 
 void sl_session_restore(sl_session *session, size_t length) {
@@ -159,6 +160,18 @@ static sl_status catch_up(sl_session *session, const sl_wanted_rows *all, sl_err
     return SL_OK;
 }
 
+void sl_session_account(sl_session *session, uint64_t tokens, double seconds) {
+    sl_stats *stats = &session->stats;
+    if (!stats->decode_tokens && !stats->prefill_tokens) stats->first_seconds = seconds;
+    if (tokens == 1) {
+        stats->decode_tokens++;
+        stats->decode_seconds += seconds;
+    } else {
+        stats->prefill_tokens += tokens;
+        stats->prefill_seconds += seconds;
+    }
+}
+
 sl_status sl_session_append(sl_session *session, const sl_token *tokens, size_t count,
                             sl_error *err) {
     const sl_model *model = session->model;
@@ -168,10 +181,7 @@ sl_status sl_session_append(sl_session *session, const sl_token *tokens, size_t 
                        "%zu tokens after %zu do not fit the context of %u; open the model with a "
                        "larger one",
                        count, session->length, model->context_tokens);
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || (uint32_t)tokens[i] >= model->config.vocab)
-            return sl_fail(err, SL_INVALID, "token %zu is %d, the vocabulary has %u", i, tokens[i],
-                           model->config.vocab);
+    SL_TRY(sl_tokens_check(tokens, count, model->config.vocab, err));
     memcpy(session->tokens + session->length, tokens, count * sizeof *tokens);
     session->length += count;
     return SL_OK;

@@ -56,6 +56,8 @@ sl_status sl_session_drain(sl_session *session, sl_error *err);
 void sl_session_drain_any(sl_model *model);
 /* The next `rows` tokens have been computed. */
 void sl_session_computed(sl_session *session, uint32_t rows);
+/* Counts tokens that a call or a pass has computed: one is decode, more are prefill. */
+void sl_session_account(sl_session *session, uint64_t tokens, double seconds);
 /* Adds tokens to the conversation without computing them. */
 SL_CHECKED sl_status sl_session_append(sl_session *session, const sl_token *tokens, size_t count,
                                        sl_error *err);

@@ -54,6 +54,14 @@ static sl_status dump(compiler *c, const json_t *value, char **out) {
 static sl_status emit_value(compiler *c, const json_t *value, uint32_t from, uint32_t to,
                             unsigned depth);
 
+/* After the last item; `before` is what opens a value without items. */
+static void emit_end(compiler *c, uint32_t from, sl_expr before, char bracket, uint32_t to) {
+    sl_automaton *m = c->automaton;
+    const uint32_t closed = sl_automaton_state(m);
+    sl_automaton_text(m, from, sl_expr_concat(c->pool, before, c->whitespace), closed);
+    sl_automaton_text(m, closed, sl_expr_byte(c->pool, (unsigned char)bracket), to);
+}
+
 static sl_status emit_list(compiler *c, const json_t *value, uint32_t from, uint32_t to,
                            unsigned depth) {
     sl_automaton *m = c->automaton;
@@ -67,10 +75,7 @@ static sl_status emit_list(compiler *c, const json_t *value, uint32_t from, uint
         before = sl_expr_byte(c->pool, ',');
         from = end;
     }
-    const uint32_t closed = sl_automaton_state(m);
-    if (json_array_size(value)) before = SL_EXPR_EMPTY;
-    sl_automaton_text(m, from, sl_expr_concat(c->pool, before, c->whitespace), closed);
-    sl_automaton_text(m, closed, sl_expr_byte(c->pool, ']'), to);
+    emit_end(c, from, json_array_size(value) ? SL_EXPR_EMPTY : before, ']', to);
     return SL_OK;
 }
 
@@ -96,10 +101,7 @@ static sl_status emit_members(compiler *c, const json_t *value, uint32_t from, u
         before = sl_expr_byte(c->pool, ',');
         from = end;
     }
-    const uint32_t closed = sl_automaton_state(m);
-    if (json_object_size(value)) before = SL_EXPR_EMPTY;
-    sl_automaton_text(m, from, sl_expr_concat(c->pool, before, c->whitespace), closed);
-    sl_automaton_text(m, closed, sl_expr_byte(c->pool, '}'), to);
+    emit_end(c, from, json_object_size(value) ? SL_EXPR_EMPTY : before, '}', to);
     return SL_OK;
 }
 
