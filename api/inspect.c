@@ -119,3 +119,26 @@ sl_status sl_model_token_cost(const sl_model *model, sl_token_cost *out, sl_erro
     SL_STRUCT_GIVE(sl_token_cost, out, &cost);
     return SL_OK;
 }
+
+sl_status sl_model_expert_uses(const sl_model *model, sl_expert_use *uses, size_t capacity,
+                               sl_expert_totals *totals, sl_error *err) {
+    SL_NEED(model && totals);
+    SL_TRY(SL_STRUCT_CHECK(sl_expert_totals, totals, err));
+    const sl_expert_table *table = &model->experts;
+    const size_t count = (size_t)table->layers * table->experts;
+    if (uses && capacity < count)
+        return sl_fail(err, SL_INVALID, "room for the uses of %zu experts, wanted %zu", capacity,
+                       count);
+    const sl_expert_stats stats = sl_expert_store_stats(model->store);
+    const sl_expert_totals found = {.layers = table->layers,
+                                    .experts = table->experts,
+                                    .hits = stats.hits,
+                                    .misses = stats.misses,
+                                    .first_reads = stats.first_reads,
+                                    .bytes_read = stats.bytes_read,
+                                    .read_seconds = stats.read_seconds,
+                                    .stall_seconds = stats.stall_seconds};
+    if (uses) sl_expert_store_uses(model->store, uses);
+    SL_STRUCT_GIVE(sl_expert_totals, totals, &found);
+    return SL_OK;
+}

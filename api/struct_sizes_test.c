@@ -43,6 +43,7 @@ CALL(device_item, sl_device_at(0, out, err))
 CALL(model_info, sl_model_describe(at.model, out, err))
 CALL(synth_info, sl_synth_describe("qwen3-30b-a3b", NULL, out, err))
 CALL(memory_use, sl_model_memory(at.model, out, err))
+CALL(expert_totals, sl_model_expert_uses(at.model, NULL, 0, out, err))
 CALL(sampling, sl_model_sampling(at.model, out, err))
 CALL(sampler_options, sl_sampler_defaults(at.model, out, err))
 CALL(sampler_option, sl_sampler_option_at(0, out, err))
@@ -90,6 +91,7 @@ static const struct {
     {"sl_model_info", sizeof(sl_model_info), model_info, false},
     {"sl_model_info of a shape", sizeof(sl_model_info), synth_info, false},
     {"sl_memory_use", sizeof(sl_memory_use), memory_use, false},
+    {"sl_expert_totals", sizeof(sl_expert_totals), expert_totals, false},
     {"sl_sampling", sizeof(sl_sampling), sampling, false},
     {"sl_sampler_options", sizeof(sl_sampler_options), sampler_options, false},
     {"sl_sampler_option", sizeof(sl_sampler_option), sampler_option, false},

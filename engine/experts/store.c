@@ -10,13 +10,13 @@
 #include "base/clock.h"
 #include "base/sizes.h"
 #include "engine/experts/arrange.h"
+#include "engine/experts/check.h"
 #include "engine/experts/policy.h"
 #include <pthread.h>
 #include <string.h>
 #include <xxhash.h>
 
-#define NONE           UINT32_MAX
-#define MAX_PART_BYTES (UINT64_C(1) << 48) /* sums cannot overflow */
+#define NONE UINT32_MAX
 enum {
     DATA_ALIGNMENT = 64,
     SLOTS_ALIGNMENT = 4096,
@@ -44,6 +44,10 @@ typedef struct {
 typedef struct {
     uint32_t first, last;
 } slot_list;
+
+typedef struct {
+    uint32_t uses, misses;
+} use_count;
 
 typedef struct {
     uint64_t serial;      /* increasing, from 1 */
@@ -77,6 +81,7 @@ struct sl_expert_store {
     sl_expert_policy policy;
     uint32_t *slot_of; /* [layers * experts]: slot or NONE */
     uint32_t *waiting; /* [experts]: keys of the current request without a slot */
+    use_count *counts; /* [layers * experts] */
     bool *verified;    /* [layers * experts]: checksums have been verified */
     slot slots[];
 };
@@ -531,7 +536,9 @@ static void want(sl_expert_store *store, uint32_t expert) {
     const uint32_t key = store->current.layer * store->table->experts + expert;
     const uint32_t s = store->slot_of[key];
     sl_expert_policy_use(&store->policy, store->current.layer, expert);
+    store->counts[key].uses++;
     if (s == NONE) {
+        store->counts[key].misses++;
         store->stats.misses++;
         store->stats.first_reads += !store->verified[key];
         store->waiting[store->current.waiting_end++] = key;
@@ -576,63 +583,6 @@ static sl_status request_experts(sl_expert_source *source, sl_layer_id layer,
 
 /* Creation. */
 
-static sl_status check_piece(const sl_expert_table *table, uint32_t layer,
-                             const sl_expert_piece *piece, sl_error *err) {
-    const sl_expert_layer *self = &table->layer[layer];
-    if (piece->part >= self->part_count)
-        return sl_fail(err, SL_INVALID, "layer %u: expert matrix in part %u of %u", layer,
-                       piece->part, self->part_count);
-    for (uint32_t e = 0; e < table->experts; e++) {
-        const uint64_t part_bytes = self->parts[e * self->part_count + piece->part].bytes;
-        if (piece->offset > part_bytes || piece->bytes > part_bytes - piece->offset)
-            return sl_fail(err, SL_FORMAT,
-                           "layer %u expert %u: matrix of %llu bytes at %llu of a part of %llu",
-                           layer, e, (unsigned long long)piece->bytes,
-                           (unsigned long long)piece->offset, (unsigned long long)part_bytes);
-    }
-    return SL_OK;
-}
-
-static sl_status check_matrix(const sl_expert_table *table, uint32_t layer, uint32_t m,
-                              sl_error *err) {
-    const sl_expert_matrix *matrix = &table->layer[layer].matrices[m];
-    const uint32_t most = matrix->form ? SL_MAX_TENSOR_PARTS : 1;
-    SL_TRY(sl_type_check(&matrix->type, "expert matrix", err));
-    if (matrix->piece_count < 1 || matrix->piece_count > most ||
-        (!matrix->form && matrix->pieces[0].bytes != sl_type_bytes(&matrix->type)))
-        return sl_fail(err, SL_INVALID, "layer %u: expert matrix of %u pieces", layer,
-                       matrix->piece_count);
-    for (uint32_t p = 0; p < matrix->piece_count; p++)
-        SL_TRY(check_piece(table, layer, &matrix->pieces[p], err));
-    return SL_OK;
-}
-
-static sl_status check_layer(const sl_expert_table *table, uint32_t layer, sl_error *err) {
-    const sl_expert_layer *self = &table->layer[layer];
-    if (self->part_count == 0) return SL_OK; /* it has none */
-    if (self->part_count > SL_MAX_EXPERT_PARTS)
-        return sl_fail(err, SL_INVALID, "layer %u: experts of %u parts, at most %d wanted", layer,
-                       self->part_count, SL_MAX_EXPERT_PARTS);
-    for (uint32_t i = 0; i < table->experts * self->part_count; i++)
-        if (self->parts[i].bytes > MAX_PART_BYTES)
-            return sl_fail(err, SL_FORMAT, "layer %u: part of %llu bytes", layer,
-                           (unsigned long long)self->parts[i].bytes);
-    for (uint32_t m = 0; m < SL_EXPERT_MATRICES; m++) SL_TRY(check_matrix(table, layer, m, err));
-    return SL_OK;
-}
-
-static sl_status check_table(const sl_expert_table *table, sl_error *err) {
-    uint64_t count = 0;
-    if (!sl_multiply(table->layers, table->experts, &count) || table->layers == 0 ||
-        count >= NONE / SL_MAX_EXPERT_PARTS)
-        return sl_fail(err, SL_INVALID, "%u layers of %u experts", table->layers, table->experts);
-    if ((table->experts_used < 1 && table->experts) || table->experts_used > table->experts)
-        return sl_fail(err, SL_INVALID, "%u of %u experts used", table->experts_used,
-                       table->experts);
-    for (uint32_t layer = 0; layer < table->layers; layer++) SL_TRY(check_layer(table, layer, err));
-    return SL_OK;
-}
-
 /* Large enough for any expert. */
 static uint64_t largest_slot(const sl_expert_table *table, const sl_reader *reader) {
     uint64_t largest = 0;
@@ -665,7 +615,8 @@ static uint64_t own_bytes(const sl_expert_table *table, uint64_t slot_count) {
     const uint64_t keys = (uint64_t)table->layers * table->experts;
     return sizeof(sl_expert_store) + slot_count * sizeof(slot) +
            (keys + table->experts + spare_frames(table)) * sizeof(uint32_t) +
-           sl_expert_policy_bytes(table->layers, table->experts) + keys * sizeof(bool);
+           sl_expert_policy_bytes(table->layers, table->experts) +
+           keys * (sizeof(use_count) + sizeof(bool));
 }
 
 uint64_t sl_expert_store_minimum(const sl_expert_table *table, const sl_reader *reader) {
@@ -710,7 +661,8 @@ static void init(sl_expert_store *store) {
     char *weights = (char *)(store->spare + spare_frames(store->table));
     sl_expert_policy_init(&store->policy, store->table->layers, store->table->experts, weights);
     weights += sl_expert_policy_bytes(store->table->layers, store->table->experts);
-    store->verified = (bool *)weights;
+    store->counts = (use_count *)weights;
+    store->verified = (bool *)(store->counts + keys);
     store->idle = store->ready = (slot_list){NONE, NONE};
     for (uint32_t key = 0; key < keys; key++) store->slot_of[key] = NONE;
     for (uint32_t s = 0; s < count; s++) {
@@ -741,7 +693,7 @@ sl_status sl_expert_store_create(const sl_expert_table *table, sl_reader *reader
                                  sl_expert_store **out, sl_error *err) {
     *out = NULL;
     sl_expert_stats stats;
-    SL_TRY(check_table(table, err));
+    SL_TRY(sl_expert_table_check(table, err));
     SL_TRY(sl_expert_store_plan(table, reader, budget_bytes, &stats, err));
     SL_TRY(sl_reader_reserve(reader, most_reads(table), err));
     const size_t bytes = own_bytes(table, stats.slot_count);
@@ -788,6 +740,19 @@ sl_expert_stats sl_expert_store_stats(const sl_expert_store *store) {
     const sl_expert_stats stats = store->stats;
     pthread_mutex_unlock(lock);
     return stats;
+}
+
+void sl_expert_store_uses(const sl_expert_store *store, sl_expert_use *out) {
+    pthread_mutex_t *lock = (pthread_mutex_t *)&store->lock;
+    const uint32_t keys = store->table->layers * store->table->experts;
+    pthread_mutex_lock(lock);
+    for (uint32_t key = 0; key < keys; key++) {
+        const uint32_t s = store->slot_of[key];
+        out[key] = (sl_expert_use){.uses = store->counts[key].uses,
+                                   .misses = store->counts[key].misses,
+                                   .in_memory = s != NONE && !store->slots[s].parts_left};
+    }
+    pthread_mutex_unlock(lock);
 }
 
 void sl_expert_store_attach(sl_expert_store *store, sl_read_log *log) {

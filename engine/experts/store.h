@@ -8,6 +8,7 @@
 #define SL_ENGINE_EXPERTS_STORE_H
 #include "engine/experts/table.h"
 #include "io/reader.h"
+#include "sluice/inspect.h"
 
 typedef struct {
     uint64_t hits, misses; /* experts found in memory, and experts read */
@@ -58,6 +59,8 @@ SL_CHECKED sl_status sl_expert_store_create(const sl_expert_table *table, sl_rea
 void sl_expert_store_destroy(sl_expert_store *store); /* waits for reads in flight */
 sl_expert_source *sl_expert_store_source(sl_expert_store *store);
 sl_expert_stats sl_expert_store_stats(const sl_expert_store *store);
+/* What was used so far, and what is in memory now: out[layers * experts], layer by layer. */
+void sl_expert_store_uses(const sl_expert_store *store, sl_expert_use *out);
 /* Records every read that completes and every wait that ends from now on; NULL stops recording. The
  * log is borrowed and may be read after that. */
 void sl_expert_store_attach(sl_expert_store *store, sl_read_log *log);

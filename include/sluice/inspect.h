@@ -217,6 +217,32 @@ SL_API void sl_session_profile_deinit(sl_session_profile *profile); /* NULL is f
 SL_API SL_CHECKED sl_status sl_session_profile_text(const sl_session_profile *profile,
                                                     char **out_text, sl_error *err);
 
+/* ---- Experts ---- */
+
+/* Of one expert of one layer, since the model was opened. */
+typedef struct {
+    uint32_t uses;      /* forward passes of any session in which a token was routed to it */
+    uint32_t misses;    /* those for which it had to be read, the first time included */
+    uint32_t in_memory; /* 1: it is there now, in host memory */
+} sl_expert_use;        /* closed */
+
+/* The totals of all experts, since the model was opened. */
+typedef struct {
+    size_t struct_size; /* set by the caller */
+    uint32_t layers, experts;
+    uint64_t hits, misses;
+    uint64_t first_reads; /* those of the misses that were never in memory before */
+    uint64_t bytes_read;
+    double read_seconds, stall_seconds; /* sum over reads, which overlap; only waiting for them */
+} sl_expert_totals;
+/* What the sessions of a model used so far.  Does not wait for a forward pass that runs.  uses is
+ * [layers * experts], layer by layer, zero in layers without experts; fails if capacity is less,
+ * unless uses is NULL: then only the totals are wanted.  Totals may be a little older than uses.
+ * On a GPU, what it finds in its own memory is not counted. */
+SL_API SL_CHECKED sl_status sl_model_expert_uses(const sl_model *model, sl_expert_use *uses,
+                                                 size_t capacity, sl_expert_totals *totals,
+                                                 sl_error *err);
+
 /* Runs a forward pass on two devices and compares each step of the program, with the same inputs
  * for both. */
 typedef struct {
