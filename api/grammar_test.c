@@ -41,12 +41,17 @@ static int allowed(sl_token token) {
     return mask[token / 32] >> (token % 32) & 1;
 }
 
-static sl_grammar *compile(sl_grammar_kind kind, const char *text) {
+static sl_grammar *compile_with(sl_grammar_kind kind, const char *text,
+                                const sl_grammar_options *options) {
     sl_grammar *grammar = NULL;
     sl_error err = {0};
-    const sl_status status = sl_grammar_compile(kind, text, strlen(text), NULL, &grammar, &err);
+    const sl_status status = sl_grammar_compile(kind, text, strlen(text), options, &grammar, &err);
     if (status != SL_OK) fail_msg("%s: %s", text, err.message);
     return grammar;
+}
+
+static sl_grammar *compile(sl_grammar_kind kind, const char *text) {
+    return compile_with(kind, text, NULL);
 }
 
 /* Whether the grammar takes the whole text, which is followed token by token. */
@@ -114,6 +119,66 @@ static void schemas_agree_with_jsonschema(void **state) {
     print_message("%zu instances, %zu schemas refused\n", compared, refused);
     assert_true(compared > 200);
     assert_int_equal(refused, 0);
+}
+
+/* No property that the schema names is written twice; `ordered` keeps their order. */
+static void properties_come_in_any_order(void **state) {
+    static const char schema[] =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{},\"c\":{}},"
+        "\"required\":[\"a\",\"c\"]}";
+    static const struct {
+        const char *text;
+        int any, ordered;
+    } cases[] = {
+        {"{\"a\": 1, \"c\": 2}", 1, 1},
+        {"{\"a\": 1, \"b\": 0, \"c\": 2}", 1, 1},
+        {"{\"a\": 1, \"z\": 0, \"c\": 2, \"y\": 0}", 1, 1},
+        {"{\"c\": 1, \"a\": 2}", 1, 0},
+        {"{\"b\": 1, \"c\": 2, \"a\": 3}", 1, 0},
+        {"{\"z\": 0, \"b\": 1, \"a\": 3, \"c\": 2}", 1, 0},
+        {"{\"a\": 1, \"c\": 2, \"b\": 3}", 1, 0},
+        {"{\"a\": 1, \"c\": 2, \"a\": 3}", 0, 0},
+        {"{\"a\": 1, \"a\": 2, \"c\": 3}", 0, 0},
+        {"{\"c\": 1, \"b\": 2}", 0, 0},
+        {"{\"c\": 1, \"a\": \"2\"}", 0, 0},
+    };
+    const sl_grammar_options ordered = {.struct_size = sizeof ordered, .ordered = 1};
+    (void)state;
+    sl_grammar *any = compile(SL_GRAMMAR_JSON_SCHEMA, schema);
+    sl_grammar *kept = compile_with(SL_GRAMMAR_JSON_SCHEMA, schema, &ordered);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (takes(any, cases[i].text) != cases[i].any) fail_msg("any order: %s", cases[i].text);
+        if (takes(kept, cases[i].text) != cases[i].ordered) fail_msg("ordered: %s", cases[i].text);
+    }
+    sl_grammar_close(any);
+    sl_grammar_close(kept);
+}
+
+/* Many properties cost no more than they are: all of them, first backwards, then without one. */
+static void objects_may_be_large(void **state) {
+    enum { PROPERTIES = 200 };
+    char schema[PROPERTIES * 40] = "", text[PROPERTIES * 12] = "{";
+    size_t used = (size_t)snprintf(schema, sizeof schema, "{\"type\":\"object\",\"required\":[");
+    (void)state;
+    for (int i = 0; i < PROPERTIES; i++)
+        used += (size_t)snprintf(schema + used, sizeof schema - used, "%s\"p%d\"", i ? "," : "", i);
+    used += (size_t)snprintf(schema + used, sizeof schema - used, "],\"properties\":{");
+    for (int i = 0; i < PROPERTIES; i++)
+        used += (size_t)snprintf(schema + used, sizeof schema - used,
+                                 "%s\"p%d\":{\"type\":\"integer\"}", i ? "," : "", i);
+    (void)snprintf(schema + used, sizeof schema - used, "},\"additionalProperties\":false}");
+    used = 1;
+    for (int i = PROPERTIES; i-- > 0;)
+        used += (size_t)snprintf(text + used, sizeof text - used, "\"p%d\": %d%s", i, i % 10,
+                                 i ? ", " : "");
+    sl_grammar *grammar = compile(SL_GRAMMAR_JSON_SCHEMA, schema);
+    (void)snprintf(text + used, sizeof text - used, "}");
+    assert_true(takes(grammar, text));
+    char *last = strrchr(text, ',');
+    assert_non_null(last);
+    (void)snprintf(last, sizeof text - (size_t)(last - text), "}");
+    assert_false(takes(grammar, text));
+    sl_grammar_close(grammar);
 }
 
 /* A pattern of a schema is searched for, and written in a string. */
@@ -307,6 +372,9 @@ static void masks_are_what_is_accepted(void **state) {
         "{\"type\":\"string\",\"minLength\":18}",
         "{\"additionalProperties\":{\"enum\":[1,\"two\"]},\"properties\":{\"the\":{}},\"type\":"
         "\"object\"}",
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"const\":1},\"b\":{\"const\":\"b\"},\"the\":{"
+        "\"type\":\"null\"}},\"required\":[\"a\",\"b\"],\"maxProperties\":3}",
+        "{\"const\":{\"a\":[1],\"b\":{\"c\":2,\"d\":null},\"c\":\"x\"}}",
         "true",
     };
     uint32_t seed = 7;
@@ -486,6 +554,8 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schemas_agree_with_jsonschema),
+        cmocka_unit_test(properties_come_in_any_order),
+        cmocka_unit_test(objects_may_be_large),
         cmocka_unit_test(patterns_agree_with_python),
         cmocka_unit_test(grammars_of_other_kinds),
         cmocka_unit_test(what_is_not_supported_is_named),

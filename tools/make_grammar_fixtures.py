@@ -28,6 +28,7 @@ SCHEMAS = [
     ({"enum": ["red", "green", 3, 2.5, None, True, {"a": [1]}]}, ["red", "blue", 3, 4, 2.5, None, True, False, {"a": [1]}, {"a": [2]}]),
     ({"enum": ["a", "ab", 1, 5], "type": "integer", "maximum": 3}, ["a", 1, 5, 2]),
     ({"const": {"k": ["v", 1.5]}}, [{"k": ["v", 1.5]}, {"k": ["v"]}, {}]),
+    ({"enum": [{"a": 1, "b": {"c": None, "d": 2}}, {"a": 1}]}, [{"a": 1, "b": {"c": None, "d": 2}}, {"a": 1}, {"a": 1, "b": {"d": 2}}, {"b": {}}]),
     ({"type": ["string", "null"]}, ["x", None, 1]),
     ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}, "c": {}}, "required": ["b"]},
      [{"b": "x"}, {"a": 1, "b": "x"}, {"a": 1}, {"a": "1", "b": "x"}, {"b": "x", "z": 1}, {"a": 1, "z": [], "b": "x", "c": 2}, {}]),
@@ -40,6 +41,15 @@ SCHEMAS = [
     ({"type": "object", "minProperties": 1, "maxProperties": 2}, [{}, {"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}]),
     ({"type": "object", "properties": {"x": {}, "y": {}, "z": {}}, "additionalProperties": False, "minProperties": 2},
      [{"x": 1}, {"x": 1, "z": 2}, {"x": 1, "y": 2, "z": 3}, {}]),
+    ({"type": "object", "properties": {"a": {}, "b": {}, "c": {}, "d": {}}, "required": ["b", "d"], "maxProperties": 3},
+     [{"b": 1, "d": 2}, {"a": 0, "b": 1, "d": 2}, {"a": 0, "b": 1, "c": 2}, {"a": 0, "c": 1, "b": 2, "d": 3}, {"z": 0, "b": 1, "d": 2},
+      {"z": 0, "a": 1, "b": 2, "d": 3}, {"d": 1, "c": 0, "b": 2}]),
+    ({"type": "object", "properties": {"a": {}, "b": False, "c": {}}, "additionalProperties": False, "minProperties": 2}, [{"a": 1, "c": 2}, {"a": 1}, {"a": 1, "b": 2}]),
+    ({"anyOf": [{"properties": {"k": {"const": "x"}, "v": {"type": "integer"}}, "required": ["k", "v"], "additionalProperties": False},
+                {"properties": {"k": {"const": "y"}, "w": {"type": "null"}}, "required": ["k"], "additionalProperties": False}], "type": "object"},
+     [{"k": "x", "v": 1}, {"k": "y"}, {"k": "y", "w": None}, {"k": "x", "w": None}, {"k": "y", "v": 1}]),
+    ({"type": "array", "items": {"properties": {"id": {"type": "integer"}, "tag": {"enum": ["p", "q"]}}, "required": ["id", "tag"]}},
+     [[{"id": 1, "tag": "p"}, {"tag": "q", "id": 2}], [{"id": 1}], [{"tag": "p", "id": 1, "more": [{}]}, {"tag": "r", "id": 1}]]),
     ({"type": "object", "required": ["q"], "properties": {"p": {}}}, [{"q": 1}, {"p": 1}, {"p": 1, "q": 2}]),
     ({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3}, [[], [1], [1, 2, 3], [1, 2, 3, 4], ["x"]]),
     ({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}, [[], ["a"], ["a", 1], ["a", 1, 2], [1]]),
@@ -81,6 +91,15 @@ def texts(generator):
     return out
 
 
+def backwards(value):
+    """The value with the properties of all objects in the other order, which is the same for a schema."""
+    if isinstance(value, list):
+        return [backwards(item) for item in value]
+    if isinstance(value, dict):
+        return {key: backwards(item) for key, item in reversed(value.items())}
+    return value
+
+
 def find(pattern, text):
     """re.search with the meaning of ECMAScript: $ is the very end, \\d and \\w are ASCII."""
     pattern = re.sub(r"(?<!\\)\$", r"\\Z", pattern)
@@ -95,9 +114,8 @@ def main():
         for schema, values in SCHEMAS:
             kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
             checker = kind(schema, format_checker=jsonschema.FormatChecker())
-            tests = [[json.dumps(v, ensure_ascii=False), checker.is_valid(v)] for v in values]
-            if tests:
-                out.write(json.dumps({"schema": schema, "tests": tests}, ensure_ascii=False, separators=(",", ":")) + "\n")
+            tests = {json.dumps(order, ensure_ascii=False): checker.is_valid(v) for v in values for order in (v, backwards(v))}
+            out.write(json.dumps({"schema": schema, "tests": list(tests.items())}, ensure_ascii=False, separators=(",", ":")) + "\n")
     with open(OUT + "/patterns.jsonl", "w", encoding="utf-8") as out:
         for pattern in PATTERNS:
             cases = [[t, find(pattern, t)] for t in texts(generator)]

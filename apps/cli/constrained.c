@@ -9,6 +9,8 @@ int cli_constraint_check(const cli_options *options) {
     if (given > 1)
         return cli_misuse(CLI_run, "--json-schema, --grammar, --regex and --choice: give only one "
                                    "of them");
+    if (options->json_ordered && !options->json_schema)
+        return cli_misuse(CLI_run, "--json-ordered: only with --json-schema");
     return CLI_OK;
 }
 
@@ -53,7 +55,8 @@ bool cli_constraint_open(const cli_options *options, const sl_model *model, cli_
         return true;
     char *text = read_grammar(options, &kind);
     if (!text) return false;
-    sl_status status = sl_grammar_compile(kind, text, strlen(text), NULL, &out->grammar, &err);
+    const sl_grammar_options how = {.struct_size = sizeof how, .ordered = options->json_ordered};
+    sl_status status = sl_grammar_compile(kind, text, strlen(text), &how, &out->grammar, &err);
     free(text);
     if (status == SL_OK) status = sl_grammar_vocabulary_of_model(model, &out->vocabulary, &err);
     if (status != SL_OK) {

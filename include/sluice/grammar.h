@@ -11,8 +11,8 @@
  * cannot be kept exactly is SL_UNSUPPORTED, with a message that names it; for a JSON schema, the
  * JSON pointer of the keyword.
  *
- * JSON schemas: properties come in the order of the schema, and those that it does not name may
- * stand between them.  Objects are open where the schema does not say otherwise.  In strings with a
+ * JSON schemas: properties come in any order, each that the schema names once; others may repeat.
+ * Objects are open where the schema does not say otherwise.  In strings with a
  * pattern, format or length, and in names, characters are written as they are, and escaped only
  * where JSON demands it or with a short escape.  Numbers with bounds other than 0 or multipleOf
  * have no exponent.  Formats of the standard are checked, others are ignored.  Not supported:
@@ -40,6 +40,7 @@ typedef struct {
     int compact;         /* JSON: nonzero: no whitespace */
     int closed;          /* JSON: nonzero: objects with properties have no others where the schema
                           * does not say so (additionalProperties) */
+    int ordered;         /* JSON: nonzero: properties come in the order of the schema */
     sl_allocator allocator; /* default: the C library's; must outlive what is made from the grammar
                              */
 } sl_grammar_options;

@@ -6,12 +6,13 @@ set -u
 model=models/fable
 schema='{"type":"object","properties":{"name":{"type":"string","maxLength":20},"age":{"type":"integer","minimum":0,"maximum":120}},"required":["name","age"],"additionalProperties":false}'
 
-# satisfies ARGUMENTS...: the answer is JSON with exactly these properties, in this order.
+# satisfies ARGUMENTS...: the answer is JSON with exactly these properties, in this order if it is to keep one.
 satisfies() {
-    runs 0 "$@" && python3 - "$folder/stdout" <<'PYTHON'
+    runs 0 "$@" && python3 - "$folder/stdout" "$@" <<'PYTHON'
 import json, sys
 value = json.load(open(sys.argv[1]))
-assert list(value) == ["name", "age"] and len(value["name"]) <= 20 and 0 <= value["age"] <= 120, value
+names = list(value) if "--json-ordered" in sys.argv else sorted(value, reverse=True)
+assert names == ["name", "age"] and len(value["name"]) <= 20 and 0 <= value["age"] <= 120, value
 PYTHON
 }
 # whole PATTERN ARGUMENTS...: the answer is one line that matches as a whole.
@@ -29,6 +30,8 @@ test_answers() {
     for seed in 1 2 3; do
         holds "a schema from a file, seed $seed" satisfies run -m $model --temp 1 --seed $seed \
             --json-schema "$folder/schema.json" 'Tell me about a fox.'
+        holds "properties in order, seed $seed" satisfies run -m $model --temp 1 --seed $seed --json-ordered \
+            --json-schema "$schema" 'Tell me about a fox.'
         holds "a grammar, seed $seed" whole '[a-z]{1,9}( [a-z]{1,9}){2}\.' run -m $model --temp 1 --seed $seed \
             --grammar "$folder/words.gbnf" 'Hello'
         holds "a regular expression, seed $seed" whole '[A-Z][a-z]+ [0-9]{3}' run -m $model --temp 1 --seed $seed \
@@ -43,6 +46,7 @@ test_refusals() {
     holds "an unsupported keyword is named" refuses 1 '#/items/uniqueItems' run -m $model \
         --json-schema '{"items":{"uniqueItems":true}}' 'Hello'
     holds "one grammar only" refuses 2 'only one of them' run -m $model --regex a --choice b 'Hello'
+    holds "an order of nothing" refuses 2 'only with --json-schema' run -m $model --json-ordered --regex a 'Hello'
     holds "a file that is not there" refuses 1 'nothing.json' run -m $model --json-schema "$folder/nothing.json" 'Hello'
     holds "a malformed regular expression" refuses 1 "'\)' is missing" run -m $model --regex '(a' 'Hello'
 }

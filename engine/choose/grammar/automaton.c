@@ -14,6 +14,8 @@ void sl_automaton_deinit(sl_automaton *a) {
     sl_release(allocator, a->edges, a->edge_capacity * sizeof *a->edges, ALIGN);
     sl_release(allocator, a->states, a->state_capacity * sizeof *a->states, ALIGN);
     sl_release(allocator, a->rules, a->rule_capacity * sizeof *a->rules, ALIGN);
+    sl_release(allocator, a->collections, a->collection_capacity * sizeof *a->collections, ALIGN);
+    sl_release(allocator, a->members, a->member_capacity * sizeof *a->members, ALIGN);
     sl_expr_pool_deinit(&a->pool);
 }
 
@@ -77,6 +79,36 @@ void sl_automaton_edge(sl_automaton *a, sl_edge_kind kind, uint32_t from, uint32
     if (!fine) return;
     a->edges[a->edge_count++] = (sl_edge){kind, what, to, a->states[from].first};
     a->states[from].first = (uint32_t)a->edge_count & INT32_MAX;
+}
+
+uint32_t sl_automaton_collection(sl_automaton *a, const sl_collection *given, uint32_t from,
+                                 uint32_t opened) {
+    void *collections = a->collections;
+    const bool fine = reserve(a, &collections, a->collection_count, &a->collection_capacity,
+                              sizeof *a->collections);
+    a->collections = collections;
+    if (!fine) return 0;
+    const uint32_t made = (uint32_t)a->collection_count++;
+    a->collections[made] = *given;
+    a->collections[made].first = (uint32_t)a->member_count;
+    a->collections[made].count = 0;
+    sl_automaton_edge(a, SL_EDGE_OPEN, from, made, opened);
+    a->collections[made].open_edge = (uint32_t)a->edge_count;
+    return made;
+}
+
+uint32_t sl_automaton_member(sl_automaton *a, bool required) {
+    void *members = a->members;
+    const bool fine =
+        reserve(a, &members, a->member_count, &a->member_capacity, sizeof *a->members);
+    a->members = members;
+    if (!fine) return 0;
+    const uint32_t collection = (uint32_t)a->collection_count - 1;
+    a->collections[collection].count++;
+    a->collections[collection].required += required;
+    a->collections[collection].missing += required;
+    a->members[a->member_count] = (sl_member){collection, required, false};
+    return (uint32_t)a->member_count++;
 }
 
 static void add_words(sl_automaton *a, uint32_t from, const char *const *words, size_t count,

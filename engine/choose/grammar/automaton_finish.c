@@ -51,6 +51,42 @@ static bool prepare(finish *f) {
     return true;
 }
 
+/* Whether a text of the collection can be completed with the members that are possible. */
+static bool is_feasible(const sl_collection *c) {
+    return !c->missing && c->required <= c->max && c->min <= c->max &&
+           (c->others || c->possible >= c->min);
+}
+
+/* Something of a collection has become possible; its beginning may have become so by that. */
+static void mark_collection(finish *f, sl_collection *c, size_t *tail) {
+    backwards *b = &f->b;
+    const uint32_t source = b->source[c->open_edge - 1];
+    const uint32_t opened = f->a->edges[c->open_edge - 1].target;
+    if (b->alive[source] || !b->alive[opened] || !is_feasible(c)) return;
+    b->alive[source] = 1;
+    b->queue[(*tail)++] = source;
+}
+
+/* Notes that the target of an edge can be completed; true: so can its source. */
+static bool passes_collection(finish *f, const sl_edge *edge, size_t *tail) {
+    sl_automaton *a = f->a;
+    if (edge->kind == SL_EDGE_MEMBER) {
+        sl_member *member = &a->members[edge->what];
+        sl_collection *own = &a->collections[member->collection];
+        if (member->possible) return true;
+        member->possible = true;
+        own->possible++;
+        own->missing -= member->required;
+        mark_collection(f, own, tail);
+    } else if (edge->kind == SL_EDGE_OTHER) {
+        a->collections[edge->what].others = true;
+        mark_collection(f, &a->collections[edge->what], tail);
+    } else if (edge->kind == SL_EDGE_OPEN) {
+        return is_feasible(&a->collections[edge->what]);
+    }
+    return true;
+}
+
 /* Marks the states from which the end of their rule can be reached; `nullable`: without reading
  * anything.  The flag of a rule is set when its start is marked. */
 static void mark(finish *f, bool nullable) {
@@ -85,6 +121,7 @@ static void mark(finish *f, bool nullable) {
                 passes = sl_expr_nullable(&a->pool, edge->what);
             if (edge->kind == SL_EDGE_CALL)
                 passes = nullable ? a->rules[edge->what].nullable : a->rules[edge->what].productive;
+            if (edge->kind >= SL_EDGE_OPEN && !nullable) passes = passes_collection(f, edge, &tail);
             if (!passes || b->alive[source]) continue;
             b->alive[source] = 1;
             b->queue[tail++] = source;

@@ -10,7 +10,7 @@ typedef struct {
     uint64_t hash, used;
     sl_grammar_kind kind;
     uint32_t whitespace;
-    bool compact, closed;
+    bool compact, closed, ordered;
 } entry;
 
 struct sl_grammar_cache {
@@ -45,7 +45,7 @@ void sl_grammar_cache_free(sl_grammar_cache *cache) {
 static bool same(const entry *a, const entry *b) {
     return a->grammar && a->hash == b->hash && a->kind == b->kind && a->bytes == b->bytes &&
            a->whitespace == b->whitespace && a->compact == b->compact && a->closed == b->closed &&
-           (!a->bytes || memcmp(a->text, b->text, a->bytes) == 0);
+           a->ordered == b->ordered && (!a->bytes || memcmp(a->text, b->text, a->bytes) == 0);
 }
 
 /* A grammar that cannot be kept is still given. */
@@ -72,7 +72,8 @@ sl_status sl_grammar_cache_get(sl_grammar_cache *cache, sl_grammar_kind kind, co
                     .kind = kind,
                     .whitespace = options->whitespace,
                     .compact = options->compact != 0,
-                    .closed = options->closed != 0};
+                    .closed = options->closed != 0,
+                    .ordered = options->ordered != 0};
     for (uint32_t i = 0; i < cache->capacity; i++) {
         entry *e = &cache->entries[i];
         if (!same(e, &wanted)) continue;

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 8, ITEM_WORDS = 3, MAX_WORDS = 64 << 20 };
+enum { ALIGN = 8, ITEM_WORDS = 4, MAX_WORDS = 64 << 20 };
 /* The first word of an item: a kind, and above it the phase inside an escape of a JSON string. */
 enum { ITEM_END, ITEM_CALL, ITEM_TEXT, ITEM_STRING };
+/* The words of an item. */
+enum { IN_KIND, IN_WHAT, IN_TARGET, IN_FRAME };
 enum { PHASE_CHARACTERS, PHASE_BACKSLASH, PHASE_U, PHASE_U0, PHASE_U00, PHASE_U000, PHASE_U001 };
 enum { TRAIT_ACCEPTS = 1, TRAIT_FREE = 2, TRAIT_SPACIOUS = 4 };
 
@@ -27,16 +29,16 @@ static bool add(sl_engine *g, sl_word_list *list, uint32_t word) {
     return sl_word_list_add(g->allocator, list, word) || fail(g, SL_NO_MEMORY);
 }
 
-static bool add_item(sl_engine *g, sl_word_list *list, uint32_t kind, uint32_t what,
-                     uint32_t target) {
-    return add(g, list, kind) && add(g, list, what) && add(g, list, target);
+static bool add_item(sl_engine *g, sl_word_list *list, const uint32_t item[ITEM_WORDS]) {
+    return sl_word_list_append(g->allocator, list, item, ITEM_WORDS) || fail(g, SL_NO_MEMORY);
 }
 
 static uint32_t put(sl_engine *g, sl_word_table *table, const uint32_t *words, size_t count) {
     const uint32_t id =
         g->status == SL_OK ? sl_word_table_put(g->allocator, table, words, count) : UINT32_MAX;
     const size_t used = g->sets.words.count + g->nodes.words.count + g->states.words.count +
-                        g->rows.count + 3 * g->set_steps.capacity;
+                        g->frames.table.words.count + g->rows.count +
+                        3 * (g->set_steps.capacity + g->closures.capacity);
     if (used > g->limit_words) (void)fail(g, SL_UNSUPPORTED);
     if (id != UINT32_MAX) return id;
     (void)fail(g, SL_NO_MEMORY);
@@ -64,43 +66,57 @@ static uint32_t put_set(sl_engine *g, sl_word_list *list) {
     return put(g, &g->sets, w, kept);
 }
 
-/* Adds the items that a state of the automaton stands for, without those of called rules. */
-static void add_closure(sl_engine *g, sl_word_list *list, uint32_t state) {
+/* A place to look at, unless it was. */
+static void visit(sl_engine *g, uint32_t state, uint32_t frame) {
+    if (g->seen[state] == g->round && g->seen_frame[state] == frame) return;
+    g->seen[state] = g->round;
+    g->seen_frame[state] = frame;
+    (void)(add(g, &g->todo, state) && add(g, &g->todo, frame));
+}
+
+static void add_edge(sl_engine *g, sl_word_list *list, const sl_edge *edge, uint32_t frame) {
+    uint32_t after = frame;
+    bool skips = true;
+    if (edge->kind == SL_EDGE_TEXT) {
+        (void)add_item(g, list, (uint32_t[]){ITEM_TEXT, edge->what, edge->target, frame});
+        skips = sl_expr_nullable(&g->pool, edge->what);
+    } else if (edge->kind == SL_EDGE_STRING) {
+        (void)add_item(g, list, (uint32_t[]){ITEM_STRING, edge->what, edge->target, frame});
+        skips = false;
+    } else if (edge->kind == SL_EDGE_CALL) {
+        (void)add_item(g, list, (uint32_t[]){ITEM_CALL, edge->what, edge->target, frame});
+        skips = g->automaton->rules[edge->what].nullable;
+    } else if (edge->kind >= SL_EDGE_OPEN) {
+        skips = sl_frames_pass(&g->frames, edge, frame, &after);
+        if (after == UINT32_MAX) skips = fail(g, SL_NO_MEMORY);
+    }
+    if (skips) visit(g, edge->target, after);
+}
+
+/* Adds the items that a place stands for, without those of called rules. */
+static void add_closure(sl_engine *g, sl_word_list *list, uint32_t state, uint32_t frame) {
     const sl_automaton *a = g->automaton;
     const size_t bottom = g->todo.count;
-    if (g->seen[state] == g->round) return;
-    g->seen[state] = g->round;
-    if (!add(g, &g->todo, state)) return;
+    visit(g, state, frame);
     while (g->todo.count > bottom && g->status == SL_OK) {
+        const uint32_t at = g->todo.words[--g->todo.count];
         const uint32_t s = g->todo.words[--g->todo.count];
-        if (a->states[s].end) (void)add_item(g, list, ITEM_END, 0, 0);
-        for (uint32_t e = a->states[s].first; e; e = a->edges[e - 1].next) {
-            const sl_edge *edge = &a->edges[e - 1];
-            bool skips = edge->kind == SL_EDGE_NONE;
-            if (edge->kind == SL_EDGE_TEXT) {
-                (void)add_item(g, list, ITEM_TEXT, edge->what, edge->target);
-                skips = sl_expr_nullable(&g->pool, edge->what);
-            } else if (edge->kind == SL_EDGE_STRING) {
-                (void)add_item(g, list, ITEM_STRING, edge->what, edge->target);
-            } else if (edge->kind == SL_EDGE_CALL) {
-                (void)add_item(g, list, ITEM_CALL, edge->what, edge->target);
-                skips = a->rules[edge->what].nullable;
-            }
-            if (!skips || g->seen[edge->target] == g->round) continue;
-            g->seen[edge->target] = g->round;
-            (void)add(g, &g->todo, edge->target);
-        }
+        if (a->states[s].end) (void)add_item(g, list, (uint32_t[ITEM_WORDS]){ITEM_END});
+        for (uint32_t e = a->states[s].first; e; e = a->edges[e - 1].next)
+            add_edge(g, list, &a->edges[e - 1], at);
     }
     g->todo.count = bottom;
 }
 
-static uint32_t closure_of(sl_engine *g, uint32_t state) {
-    if (g->closures[state]) return g->closures[state] - 1;
+static uint32_t closure_of(sl_engine *g, uint32_t state, uint32_t frame) {
+    const uint64_t key = (uint64_t)frame << 32 | (state + 1);
+    uint32_t known;
+    if (sl_word_map_find(&g->closures, key, &known)) return known;
     g->round++;
     g->work.count = 0;
-    add_closure(g, &g->work, state);
+    add_closure(g, &g->work, state, frame);
     const uint32_t set = put_set(g, &g->work);
-    g->closures[state] = set + 1;
+    if (!sl_word_map_set(g->allocator, &g->closures, key, set)) (void)fail(g, SL_NO_MEMORY);
     return set;
 }
 
@@ -110,7 +126,7 @@ static uint32_t start_of(sl_engine *g, uint32_t rule) {
     size_t kept = 0;
     g->round++;
     g->work.count = 0;
-    add_closure(g, &g->work, g->automaton->rules[rule].start);
+    add_closure(g, &g->work, g->automaton->rules[rule].start, 0);
     for (size_t i = 0; i < g->work.count; i += ITEM_WORDS) {
         if (g->work.words[i] == ITEM_END) continue;
         memmove(g->work.words + kept, g->work.words + i, ITEM_WORDS * sizeof *g->work.words);
@@ -124,11 +140,12 @@ static uint32_t start_of(sl_engine *g, uint32_t rule) {
 
 static void step_text(sl_engine *g, const uint32_t item[ITEM_WORDS], unsigned byte) {
     unsigned first;
-    if (sl_expr_first(&g->pool, item[1], &first) && first != byte) return;
-    const sl_expr e = sl_expr_derive(&g->pool, item[1], byte);
+    if (sl_expr_first(&g->pool, item[IN_WHAT], &first) && first != byte) return;
+    const sl_expr e = sl_expr_derive(&g->pool, item[IN_WHAT], byte);
     if (e == SL_EXPR_NONE || !sl_expr_alive(&g->pool, e)) return;
-    if (e != SL_EXPR_EMPTY) (void)add_item(g, &g->work, ITEM_TEXT, e, item[2]);
-    if (sl_expr_nullable(&g->pool, e)) add_closure(g, &g->work, item[2]);
+    if (e != SL_EXPR_EMPTY)
+        (void)add_item(g, &g->work, (uint32_t[]){ITEM_TEXT, e, item[IN_TARGET], item[IN_FRAME]});
+    if (sl_expr_nullable(&g->pool, e)) add_closure(g, &g->work, item[IN_TARGET], item[IN_FRAME]);
 }
 
 /* Inside a string: reads one decoded byte. */
@@ -180,13 +197,14 @@ static uint32_t step_escape(sl_engine *g, uint32_t phase, sl_expr *e, unsigned b
 }
 
 static void step_string(sl_engine *g, const uint32_t item[ITEM_WORDS], unsigned byte) {
-    uint32_t phase = item[0] >> 8;
-    sl_expr e = item[1];
+    uint32_t phase = item[IN_KIND] >> 8;
+    sl_expr e = item[IN_WHAT];
     if (phase != PHASE_CHARACTERS) {
         phase = step_escape(g, phase, &e, byte);
         if (phase == UINT32_MAX) return;
     } else if (byte == '"') {
-        if (sl_expr_nullable(&g->pool, e)) add_closure(g, &g->work, item[2]);
+        if (sl_expr_nullable(&g->pool, e))
+            add_closure(g, &g->work, item[IN_TARGET], item[IN_FRAME]);
         return;
     } else if (byte == '\\') {
         if (!can_escape(g, e)) return;
@@ -195,7 +213,8 @@ static void step_string(sl_engine *g, const uint32_t item[ITEM_WORDS], unsigned 
         e = byte < 0x20 ? SL_EXPR_NONE : decoded(g, e, byte);
         if (e == SL_EXPR_NONE) return;
     }
-    (void)add_item(g, &g->work, ITEM_STRING | phase << 8, e, item[2]);
+    (void)add_item(g, &g->work,
+                   (uint32_t[]){ITEM_STRING | phase << 8, e, item[IN_TARGET], item[IN_FRAME]});
 }
 
 static uint32_t step_set(sl_engine *g, uint32_t set, unsigned class) {
@@ -277,20 +296,27 @@ static void return_from_rules(sl_engine *g) {
     }
 }
 
+/* Waiting calls: a rule, the place that it returns to, and the stack node of that. */
+enum { CALL_RULE, CALL_TARGET, CALL_FRAME, CALL_NODE, CALL_WORDS };
+
 static void add_calls(sl_engine *g, uint32_t set, uint32_t node) {
     size_t count;
     const uint32_t *items = sl_word_table_get(&g->sets, set, &count);
     for (size_t i = 0; i < count; i += ITEM_WORDS) {
-        if (items[i] > ITEM_CALL) break;
-        if (items[i] == ITEM_CALL) (void)add_item(g, &g->calls, items[i + 1], items[i + 2], node);
+        const uint32_t *item = items + i;
+        if (item[IN_KIND] > ITEM_CALL) break;
+        const uint32_t call[CALL_WORDS] = {item[IN_WHAT], item[IN_TARGET], item[IN_FRAME], node};
+        if (item[IN_KIND] == ITEM_CALL &&
+            !sl_word_list_append(g->allocator, &g->calls, call, CALL_WORDS))
+            (void)fail(g, SL_NO_MEMORY);
     }
 }
 
 /* The waiting rule that no other waiting rule can begin with, or UINT32_MAX. */
 static uint32_t next_rule(const sl_engine *g) {
     uint32_t best = UINT32_MAX;
-    for (size_t i = 0; i < g->calls.count; i += 3) {
-        const uint32_t rule = g->calls.words[i];
+    for (size_t i = 0; i < g->calls.count; i += CALL_WORDS) {
+        const uint32_t rule = g->calls.words[i + CALL_RULE];
         if (best == UINT32_MAX || g->automaton->rules[rule].order < g->automaton->rules[best].order)
             best = rule;
     }
@@ -306,15 +332,16 @@ static void enter_rules(sl_engine *g) {
     for (uint32_t rule; g->status == SL_OK && (rule = next_rule(g)) != UINT32_MAX;) {
         size_t kept = 0;
         callers.count = 0;
-        for (size_t i = 0; i < g->calls.count; i += 3) {
-            const uint32_t call[3] = {g->calls.words[i], g->calls.words[i + 1],
-                                      g->calls.words[i + 2]};
-            if (call[0] == rule) {
-                (void)add_pair(g, &callers, call[2], closure_of(g, call[1]));
+        for (size_t i = 0; i < g->calls.count; i += CALL_WORDS) {
+            uint32_t call[CALL_WORDS];
+            memcpy(call, g->calls.words + i, sizeof call);
+            if (call[CALL_RULE] == rule) {
+                (void)add_pair(g, &callers, call[CALL_NODE],
+                               closure_of(g, call[CALL_TARGET], call[CALL_FRAME]));
                 continue;
             }
             memcpy(g->calls.words + kept, call, sizeof call);
-            kept += 3;
+            kept += CALL_WORDS;
         }
         g->calls.count = kept;
         const uint32_t node = put_pairs(g, &g->nodes, &callers);
@@ -332,9 +359,10 @@ static uint32_t traits_of(const sl_engine *g, const sl_word_list *groups) {
         const uint32_t *items = sl_word_table_get(&g->sets, groups->words[i + 1], &count);
         if (!groups->words[i] && count && items[0] == ITEM_END) traits |= TRAIT_ACCEPTS;
         for (size_t k = 0; k < count; k += ITEM_WORDS) {
-            if (items[k] == ITEM_TEXT && items[k + 2] == g->automaton->free_target)
+            const uint32_t *item = items + k;
+            if (item[IN_KIND] == ITEM_TEXT && item[IN_TARGET] == g->automaton->free_target)
                 traits |= TRAIT_FREE;
-            if (items[k] == ITEM_STRING && sl_expr_spacious(&g->pool, items[k + 1], g->text))
+            if (item[IN_KIND] == ITEM_STRING && sl_expr_spacious(&g->pool, item[IN_WHAT], g->text))
                 traits |= TRAIT_SPACIOUS;
         }
     }
@@ -402,10 +430,10 @@ bool sl_engine_is_spacious(const sl_engine *g, uint32_t state) {
 
 static void prepare(sl_engine *g) {
     const sl_automaton *a = g->automaton;
-    g->closures = sl_allocate(g->allocator, a->state_count * sizeof *g->closures, ALIGN);
     g->starts = sl_allocate(g->allocator, a->rule_count * sizeof *g->starts, ALIGN);
     g->seen = sl_allocate(g->allocator, a->state_count * sizeof *g->seen, ALIGN);
-    if (!g->closures || !g->starts || !g->seen) {
+    g->seen_frame = sl_allocate(g->allocator, a->state_count * sizeof *g->seen_frame, ALIGN);
+    if (!g->starts || !g->seen || !g->seen_frame) {
         (void)fail(g, SL_NO_MEMORY);
         return;
     }
@@ -413,7 +441,7 @@ static void prepare(sl_engine *g) {
     (void)put(g, &g->sets, NULL, 0);
     (void)put(g, &g->nodes, NULL, 0);
     (void)put_state(g); /* the dead one */
-    const uint32_t set = closure_of(g, a->rules[a->root].start);
+    const uint32_t set = closure_of(g, a->rules[a->root].start, 0);
     (void)add_pair(g, &g->groups, 0, set);
     enter_rules(g);
     g->initial = put_state(g);
@@ -425,8 +453,11 @@ sl_status sl_engine_init(sl_engine *g, const sl_automaton *automaton, const sl_a
                      .allocator = sl_allocator_or_default(allocator),
                      .limit_words = MAX_WORDS};
     SL_TRY(sl_expr_pool_copy(&automaton->pool, MAX_WORDS, &g->pool, err));
-    prepare(g);
-    const sl_status status = sl_engine_check(g, err);
+    sl_status status = sl_frames_init(&g->frames, automaton, g->allocator, err);
+    if (status == SL_OK) {
+        prepare(g);
+        status = sl_engine_check(g, err);
+    }
     if (status != SL_OK) sl_engine_deinit(g);
     return status;
 }
@@ -441,9 +472,11 @@ void sl_engine_deinit(sl_engine *g) {
     sl_word_table_free(g->allocator, &g->nodes);
     sl_word_table_free(g->allocator, &g->states);
     sl_word_map_free(g->allocator, &g->set_steps);
-    if (g->closures)
-        sl_release(g->allocator, g->closures, a->state_count * sizeof *g->closures, ALIGN);
+    sl_word_map_free(g->allocator, &g->closures);
+    sl_frames_deinit(&g->frames);
     if (g->starts) sl_release(g->allocator, g->starts, a->rule_count * sizeof *g->starts, ALIGN);
     if (g->seen) sl_release(g->allocator, g->seen, a->state_count * sizeof *g->seen, ALIGN);
+    if (g->seen_frame)
+        sl_release(g->allocator, g->seen_frame, a->state_count * sizeof *g->seen_frame, ALIGN);
     sl_expr_pool_deinit(&g->pool);
 }

@@ -96,7 +96,7 @@ static sl_status compile(const source *s, const sl_grammar_options *options, sl_
     const uint32_t whitespace = options->compact      ? 0
                                 : options->whitespace ? options->whitespace
                                                       : DEFAULT_WHITESPACE;
-    const sl_schema_options schema = {whitespace, options->closed != 0};
+    const sl_schema_options schema = {whitespace, options->ordered != 0, options->closed != 0};
     if (whitespace > MAX_WHITESPACE)
         return sl_fail(err, SL_INVALID, "grammar: whitespace of %u characters, at most %d",
                        whitespace, MAX_WHITESPACE);

@@ -97,6 +97,21 @@ SL_CHECKED sl_status sl_schema_number(compiler *c, const alternative *a, sl_expr
 /* The texts of a number: all that mean it, or those that are worth writing. */
 SL_CHECKED sl_status sl_schema_equal(compiler *c, const json_t *value, bool all, sl_expr *out);
 
+/* schema_collection.c: between `from` and `to`, brackets; then its members, before any other
+ * collection is opened. */
+typedef struct {
+    uint32_t collection;
+    uint32_t next;    /* where a member or another is expected */
+    uint32_t written; /* where it has been written */
+} collection_places;
+collection_places sl_schema_open_collection(compiler *c, const sl_collection *given,
+                                            const char brackets[2], uint32_t from, uint32_t to);
+/* The state after the name, whose value leads to x->written. */
+uint32_t sl_schema_member(compiler *c, const collection_places *x, sl_expr name, bool required);
+SL_CHECKED sl_status sl_schema_name_member(compiler *c, const collection_places *x,
+                                           const char *name, bool required, uint32_t *out);
+sl_expr sl_schema_colon(compiler *c);
+
 /* schema_object.c, schema_array.c, schema_values.c */
 SL_CHECKED sl_status sl_schema_emit_object(compiler *c, const alternative *a, uint32_t from,
                                            uint32_t to);

@@ -1,11 +1,9 @@
-/* schema_object.c - Objects: their properties in order, and others between them. */
+/* schema_object.c - Objects: their properties, and others between them. */
 #include "engine/choose/grammar/charset.h"
 #include "engine/choose/grammar/schema_internal.h"
-#include "engine/formats/json.h"
-#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATTERNS = 8, MAX_PLACES = 200000 };
+enum { MAX_PATTERNS = 8 };
 
 typedef struct {
     const char *name;
@@ -297,88 +295,23 @@ static sl_status make_plan(compiler *c, const alternative *a, plan *p) {
     return find_counts(c, a, p);
 }
 
-/* Places in an object: before property i, with `number` properties written.  Numbers beyond what
- * matters are not told apart. */
-typedef struct {
-    compiler *c;
-    const plan *plan;
-    uint32_t counted; /* numbers 0 .. counted are told apart */
-    uint32_t close;
-    sl_expr comma, colon;
-} places;
-
-/* From a place where a name is expected, through an other property, to `after`. */
-static void emit_others(const places *x, uint32_t from, uint32_t after) {
-    sl_automaton *m = x->c->automaton;
-    for (size_t i = 0; i < x->plan->other_count; i++) {
-        const others *o = &x->plan->others[i];
+/* Properties that the schema does not name. */
+static void emit_others(compiler *c, const plan *p, const collection_places *x) {
+    sl_automaton *m = c->automaton;
+    const uint32_t from = sl_automaton_state(m);
+    if (p->other_count) sl_automaton_edge(m, SL_EDGE_OTHER, x->next, x->collection, from);
+    for (size_t i = 0; i < p->other_count; i++) {
+        const others *o = &p->others[i];
         const uint32_t name = sl_automaton_state(m), value = sl_automaton_state(m);
         const uint32_t quoted = sl_automaton_state(m);
-        sl_automaton_text(m, from, sl_expr_byte(x->c->pool, '"'), name);
+        sl_automaton_text(m, from, sl_expr_byte(c->pool, '"'), name);
         if (o->plain)
-            sl_automaton_text(m, name, x->c->free_string, quoted);
+            sl_automaton_text(m, name, c->free_string, quoted);
         else
             sl_automaton_edge(m, SL_EDGE_STRING, name, o->names, quoted);
-        sl_automaton_text(m, quoted, x->colon, value);
-        sl_automaton_edge(m, SL_EDGE_CALL, value, o->rule, after);
+        sl_automaton_text(m, quoted, sl_schema_colon(c), value);
+        sl_automaton_edge(m, SL_EDGE_CALL, value, o->rule, x->written);
     }
-}
-
-static sl_status emit_property(const places *x, const property *p, uint32_t from, uint32_t after) {
-    compiler *c = x->c;
-    sl_automaton *m = c->automaton;
-    const uint32_t value = sl_automaton_state(m);
-    json_t *name = json_string(p->name);
-    char *text = name ? sl_json_dump(name, JSON_ENCODE_ANY) : NULL;
-    json_decref(name);
-    if (!text) return sl_no_memory(c->err, "a JSON schema", 0);
-    const sl_expr literal = sl_expr_literal(c->pool, text, strlen(text));
-    sl_automaton_text(m, from, sl_expr_concat(c->pool, literal, x->colon), value);
-    free(text);
-    sl_automaton_edge(m, SL_EDGE_CALL, value, p->rule, after);
-    return SL_OK;
-}
-
-/* The states of one property: [number] where a property has just been written (or, at first, none
- * has), where any name may come, and where only listed names may come. */
-static sl_status emit_places(const places *x, uint32_t opened) {
-    const plan *p = x->plan;
-    sl_automaton *m = x->c->automaton;
-    const uint32_t width = x->counted + 1;
-    const size_t total = (p->count + 1) * (size_t)width;
-    uint32_t *written = SL_ARENA_NEW_ARRAY(&x->c->arena, uint32_t, total);
-    uint32_t *listed = SL_ARENA_NEW_ARRAY(&x->c->arena, uint32_t, total);
-    size_t last_required = 0;
-    if (!written || !listed) return sl_no_memory(x->c->err, "a JSON schema", total);
-    for (size_t i = 0; i < total; i++) {
-        written[i] = sl_automaton_state(m);
-        listed[i] = sl_automaton_state(m);
-    }
-    for (size_t i = 0; i < p->count; i++)
-        if (p->properties[i].required) last_required = i + 1;
-    for (size_t i = 0; i <= p->count; i++) {
-        for (uint32_t n = 0; n < width; n++) {
-            const size_t at = i * width + n;
-            const uint32_t next_n = n + 1 < width ? n + 1 : n;
-            const uint32_t named = sl_automaton_state(m);
-            const bool full = p->max != SL_EXPR_UNBOUNDED && n >= p->max;
-            sl_automaton_text(m, written[at], x->comma, named);
-            sl_automaton_skip(m, named, listed[at]);
-            if (!full) emit_others(x, named, written[i * width + next_n]);
-            if (i == 0 && n == 0) sl_automaton_skip(m, opened, named);
-            if (i >= last_required && n >= (p->min < width ? p->min : width - 1)) {
-                sl_automaton_text(m, written[at], x->c->whitespace, x->close);
-                if (i == 0 && n == 0) sl_automaton_skip(m, opened, x->close);
-            }
-            if (i == p->count) continue;
-            if (!p->properties[i].required) sl_automaton_skip(m, listed[at], listed[at + width]);
-            if (!full)
-                SL_TRY(emit_property(x, &p->properties[i], listed[at],
-                                     written[at + width - n + next_n]));
-        }
-    }
-    if (last_required == 0 && p->min == 0) sl_automaton_skip(m, opened, x->close);
-    return SL_OK;
 }
 
 /* Other properties may repeat a name, so several of them do not make a number certain. */
@@ -406,22 +339,15 @@ sl_status sl_schema_emit_object(compiler *c, const alternative *a, uint32_t from
         SL_TRY(sl_schema_rule(c, p.properties[i].set, &p.properties[i].rule));
     SL_TRY(list_others(c, a, &p));
     SL_TRY(check_counts(c, a, &p));
-    uint32_t counted = p.max == SL_EXPR_UNBOUNDED ? p.min : p.max;
-    if (!p.other_count && p.max != SL_EXPR_UNBOUNDED && p.max >= p.count) {
-        p.max = SL_EXPR_UNBOUNDED;
-        counted = p.min;
+    const sl_collection all = {.min = p.min, .max = p.max, .ordered = c->options.ordered};
+    collection_places x = sl_schema_open_collection(c, &all, "{}", from, to);
+    for (size_t i = 0; i < p.count; i++) {
+        const property *own = &p.properties[i];
+        uint32_t value;
+        SL_TRY(sl_schema_name_member(c, &x, own->name, own->required, &value));
+        sl_automaton_edge(m, SL_EDGE_CALL, value, own->rule, x.written);
     }
-    if ((uint64_t)(p.count + 1) * ((uint64_t)counted + 1) > MAX_PLACES)
-        return sl_schema_refuse(c, a->facts ? a->facts->schema : NULL, "maxProperties",
-                                "too many properties to count");
-    const uint32_t opened = sl_automaton_state(m);
-    places x = {.c = c, .plan = &p, .counted = counted, .close = sl_automaton_state(m)};
-    x.comma = sl_expr_concat(c->pool, sl_expr_byte(c->pool, ','), c->whitespace);
-    x.colon = sl_expr_concat(c->pool, sl_expr_byte(c->pool, ':'), c->whitespace);
-    sl_automaton_text(m, from, sl_expr_concat(c->pool, sl_expr_byte(c->pool, '{'), c->whitespace),
-                      opened);
-    sl_automaton_text(m, x.close, sl_expr_byte(c->pool, '}'), to);
-    SL_TRY(emit_places(&x, opened));
+    emit_others(c, &p, &x);
     return sl_automaton_check(m, c->err);
 }
 

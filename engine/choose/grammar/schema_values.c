@@ -54,14 +54,6 @@ static sl_status dump(compiler *c, const json_t *value, char **out) {
 static sl_status emit_value(compiler *c, const json_t *value, uint32_t from, uint32_t to,
                             unsigned depth);
 
-/* After the last item; `before` is what opens a value without items. */
-static void emit_end(compiler *c, uint32_t from, sl_expr before, char bracket, uint32_t to) {
-    sl_automaton *m = c->automaton;
-    const uint32_t closed = sl_automaton_state(m);
-    sl_automaton_text(m, from, sl_expr_concat(c->pool, before, c->whitespace), closed);
-    sl_automaton_text(m, closed, sl_expr_byte(c->pool, (unsigned char)bracket), to);
-}
-
 static sl_status emit_list(compiler *c, const json_t *value, uint32_t from, uint32_t to,
                            unsigned depth) {
     sl_automaton *m = c->automaton;
@@ -75,33 +67,27 @@ static sl_status emit_list(compiler *c, const json_t *value, uint32_t from, uint
         before = sl_expr_byte(c->pool, ',');
         from = end;
     }
-    emit_end(c, from, json_array_size(value) ? SL_EXPR_EMPTY : before, ']', to);
+    const uint32_t closed = sl_automaton_state(m);
+    if (json_array_size(value)) before = SL_EXPR_EMPTY;
+    sl_automaton_text(m, from, sl_expr_concat(c->pool, before, c->whitespace), closed);
+    sl_automaton_text(m, closed, sl_expr_byte(c->pool, ']'), to);
     return SL_OK;
 }
 
 static sl_status emit_members(compiler *c, const json_t *value, uint32_t from, uint32_t to,
                               unsigned depth) {
-    sl_automaton *m = c->automaton;
-    sl_expr before = sl_expr_byte(c->pool, '{');
+    const uint32_t count = (uint32_t)json_object_size(value);
+    const sl_collection all = {.max = SL_EXPR_UNBOUNDED, .ordered = c->options.ordered};
+    const collection_places x = sl_schema_open_collection(c, &all, "{}", from, to);
+    uint32_t *starts = SL_ARENA_NEW_ARRAY(&c->arena, uint32_t, count + 1), i = 0;
     const json_t *item;
     const char *key;
-    json_object_foreach((json_t *)(uintptr_t)value, key, item) {
-        const uint32_t named = sl_automaton_state(m), start = sl_automaton_state(m);
-        const uint32_t end = sl_automaton_state(m);
-        char *name;
-        json_t *text = json_string(key);
-        const sl_status status = dump(c, text, &name);
-        json_decref(text);
-        SL_TRY(status);
-        sl_automaton_text(m, from, sl_expr_concat(c->pool, before, c->whitespace), named);
-        const sl_expr literal = sl_expr_literal(c->pool, name, strlen(name));
-        const sl_expr colon = sl_expr_concat(c->pool, sl_expr_byte(c->pool, ':'), c->whitespace);
-        sl_automaton_text(m, named, sl_expr_concat(c->pool, literal, colon), start);
-        SL_TRY(emit_value(c, item, start, end, depth + 1));
-        before = sl_expr_byte(c->pool, ',');
-        from = end;
-    }
-    emit_end(c, from, json_object_size(value) ? SL_EXPR_EMPTY : before, '}', to);
+    if (!starts) return sl_no_memory(c->err, "a JSON schema", count);
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+        SL_TRY(sl_schema_name_member(c, &x, key, true, &starts[i++]));
+    i = 0;
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+        SL_TRY(emit_value(c, item, starts[i++], x.written, depth + 1));
     return SL_OK;
 }
 
@@ -113,7 +99,14 @@ static sl_status emit_value(compiler *c, const json_t *value, uint32_t from, uin
         return sl_fail(c->err, SL_UNSUPPORTED, "JSON schema: a value nested over %d deep",
                        MAX_DEPTH);
     if (json_is_array(value)) return emit_list(c, value, from, to, depth);
-    if (json_is_object(value)) return emit_members(c, value, from, to, depth);
+    if (json_is_object(value)) {
+        /* A rule of its own, as there is one frame at a time in a rule. */
+        const uint32_t rule = sl_automaton_rule(c->automaton);
+        SL_TRY(sl_automaton_check(c->automaton, c->err));
+        sl_automaton_edge(c->automaton, SL_EDGE_CALL, from, rule, to);
+        return emit_members(c, value, c->automaton->rules[rule].start,
+                            c->automaton->rules[rule].end, depth);
+    }
     if (json_is_number(value)) {
         SL_TRY(sl_schema_equal(c, value, false, &e));
     } else {
