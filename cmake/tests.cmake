@@ -53,7 +53,8 @@ set(longest "(session_session|experts_store|cpu_sdpa|convolution_test_cuda|golde
 # The tests of kernels run each of them on one thread; those of the device run programs on several.
 # What rewind_test and sample_test count does not depend on threads.
 string(CONCAT threaded "^(io|runtime/(null/|cpu/(control|device|floors)|[a-z]+_test)|engine/experts|"
-       "engine/session/([^rs]|s[^a])|api/executor|base/team|tests/executor/(tsan|orders))")
+       "engine/session/([^rs]|s[^a])|api/executor|base/team|tests/executor/(tsan|orders)|"
+       "tests/sessions/soak)")
 
 set(all_folders ${library_folders} apps tests)
 set(test_seconds 300)
