@@ -48,6 +48,7 @@ static sl_status append_part(sl_ticket *t, sl_error *err) {
     const size_t end = stops ? t->reuse.stops[t->next_stop++] : t->request.prompt_count;
     SL_TRY(sl_session_append(t->request.session, t->request.prompt + t->appended, end - t->appended,
                              err));
+    t->request.session->has_logits = false; /* those at the end of the part before */
     t->appended = end;
     return SL_OK;
 }
