@@ -304,10 +304,14 @@ static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_fo
     return SL_OK;
 }
 
-/* The two sized passes: few rows, and the most. */
-static pass_shape sized_shape(const sl_forward *forward, bool few) {
-    const uint32_t most = forward->options.chunk_rows, wanted = forward->options.most_wanted;
-    const uint32_t rows = few && most > FEW_ROWS ? FEW_ROWS : most;
+/* The sized passes: few rows, the most, and the most with many of them wanted. */
+typedef enum { SIZED_FEW, SIZED_MOST, SIZED_SCORED, SIZED_KINDS } sized_kind;
+
+static pass_shape sized_shape(const sl_forward *forward, sized_kind kind) {
+    const uint32_t most = forward->options.chunk_rows;
+    const uint32_t wanted =
+        forward->options.most_wanted + (kind == SIZED_SCORED ? SL_SCORED_ROWS : 0);
+    const uint32_t rows = kind == SIZED_FEW && most > FEW_ROWS ? FEW_ROWS : most;
     return (pass_shape){.rows = rows, .wanted = wanted < rows ? wanted : rows, .sized = true};
 }
 
@@ -320,8 +324,9 @@ bool sl_forward_is_sized(const sl_forward *forward) {
 static sl_status compile_sized(sl_forward *forward, sl_error *err) {
     compiled_forward *pass;
     if (!sl_forward_is_sized(forward)) return SL_OK;
-    sl_status status = find_forward(forward, sized_shape(forward, true), &pass, err);
-    if (status == SL_OK) status = find_forward(forward, sized_shape(forward, false), &pass, err);
+    sl_status status = find_forward(forward, sized_shape(forward, SIZED_FEW), &pass, err);
+    if (status == SL_OK)
+        status = find_forward(forward, sized_shape(forward, SIZED_MOST), &pass, err);
     if (status != SL_UNSUPPORTED) return status;
     for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
         if (forward->kept[i].shape.sized) discard(forward, &forward->kept[i]);
@@ -336,8 +341,8 @@ static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *row
     if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch ||
         !sl_forward_is_sized(forward))
         return exact;
-    for (int few = 1; few >= 0; few--) {
-        const pass_shape sized = sized_shape(forward, few);
+    for (int kind = 0; kind < SIZED_KINDS; kind++) {
+        const pass_shape sized = sized_shape(forward, (sized_kind)kind);
         if (rows->count <= sized.rows && rows->wanted <= sized.wanted) return sized;
     }
     return exact;

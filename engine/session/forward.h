@@ -14,6 +14,9 @@
 #include "runtime/device.h"
 
 enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8 };
+/* Wanted rows that a pass may have besides most_wanted without a program of its own: the first such
+ * pass compiles one for all of them. */
+enum { SL_SCORED_ROWS = 64 };
 
 /* Is called before and after a forward pass of the rows that it is given with, with the model's
  * lock held. */

@@ -39,7 +39,7 @@ static void choose_chunk(sl_pace *pace, const sl_pace_step *step) {
 
 static void note_reads(sl_pace *pace, const sl_pace_step *step) {
     sl_pace_reads *known = &pace->by_count[step->decoded];
-    const double reads = (double)step->read_again / step->decoded;
+    const double reads = (double)step->read_again / step->rows;
     if (pace->steps - known->latest > EXPIRES) known->steps = 0;
     known->reads = known->steps ? known->reads + weight * (reads - known->reads) : reads;
     known->steps++;

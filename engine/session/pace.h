@@ -27,7 +27,8 @@ typedef struct {
 
 /* A step as it was. */
 typedef struct {
-    uint32_t decoded, prefilled; /* rows */
+    uint32_t decoded;         /* sequences */
+    uint32_t rows, prefilled; /* rows of these, and of prompts */
     double seconds;
     uint64_t read_again; /* experts, that were in memory before */
 } sl_pace_step;

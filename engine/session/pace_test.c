@@ -24,14 +24,16 @@ static void steps_stay_below_the_target(void **state) {
         const double row = rows[i / 2];
         sl_pace_init(pace, 0.25, units[i % 2], MOST, false);
         assert_int_equal(sl_pace_rows(pace, false), MOST);
-        sl_pace_note(pace, &(sl_pace_step){.decoded = 4, .seconds = seconds_of(0.02, row, 4, 0)});
+        sl_pace_note(
+            pace, &(sl_pace_step){.decoded = 4, .rows = 4, .seconds = seconds_of(0.02, row, 4, 0)});
         for (int step = 0; step < 20; step++) {
             const uint32_t prefilled = sl_pace_rows(pace, true);
             const double seconds = seconds_of(0.02, row, 4, prefilled);
             assert_int_equal(prefilled % units[i % 2], 0);
             if (step > 10 && prefilled > UNIT) assert_true(seconds <= 0.26);
             sl_pace_note(pace,
-                         &(sl_pace_step){.decoded = 4, .prefilled = prefilled, .seconds = seconds});
+                         &(sl_pace_step){
+                             .decoded = 4, .rows = 4, .prefilled = prefilled, .seconds = seconds});
         }
         /* And not far below it, where there is a choice. */
         const uint32_t last = sl_pace_rows(pace, true);
@@ -47,6 +49,7 @@ static void steps_stay_below_the_target(void **state) {
 static void note_decode(sl_pace *pace, uint32_t decoded, double reads_per_token, int steps) {
     for (int i = 0; i < steps; i++)
         sl_pace_note(pace, &(sl_pace_step){.decoded = decoded,
+                                           .rows = decoded,
                                            .seconds = 0.1,
                                            .read_again = (uint64_t)(reads_per_token * decoded)});
 }

@@ -240,7 +240,7 @@ static void errors_end_one_request(void **state) {
     assert_int_equal(sl_scheduler_submit(scheduler, &given, &none, &err), SL_INVALID);
     assert_string_equal(err.message, "the session has a request that has not ended");
     given.session = d;
-    assert_int_equal(sl_scheduler_submit(scheduler, &given, &none, &err), SL_INVALID);
+    assert_int_equal(sl_scheduler_submit(scheduler, &given, &none, &err), SL_BUSY);
     assert_string_equal(err.message, "the queue is full: 3 requests wait");
     assert_int_equal(look(empty).place, 2);
     run_out(scheduler);

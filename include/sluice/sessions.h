@@ -45,6 +45,7 @@ typedef enum {
     SL_REUSE_OTHER_TOKENS,  /* what is known goes on with other tokens */
     SL_REUSE_LAST_TOKEN,    /* is computed again for its logits */
     SL_REUSE_NO_CHECKPOINT, /* recurrent state is kept after fewer tokens than are the same */
+    SL_REUSE_LOGITS,        /* all tokens are computed for their logits (sl_request) */
 } sl_reuse_reason;
 
 typedef struct {
