@@ -17,6 +17,7 @@ build | libjansson-dev | pkg-config jansson | JSON: configurations, tokenizers, 
 build | libpcre2-dev | pkg-config libpcre2-8 | regular expressions of tokenizers
 build | libxxhash-dev | pkg-config libxxhash | checksums of packs
 build | liburing-dev ? | pkg-config liburing | asynchronous reads
+build | libmicrohttpd-dev ? | pkg-config libmicrohttpd | HTTP: sluice serve
 build | libedit-dev ? | pkg-config libedit | line editing in sluice chat
 test | libpng-dev ? | pkg-config libpng | examples that write pictures
 test | libcmocka-dev | pkg-config cmocka | unit tests

@@ -48,6 +48,7 @@ typedef struct {
     const char *arguments[3]; /* what is left after the options */
     int argument_count;
     uint32_t sessions; /* of the model that is opened; 0: one */
+    uint64_t prefix_cache_bytes;
 } cli_options;
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };

@@ -66,6 +66,7 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .device = options->device,
         .threads = options->threads,
         .max_sessions = options->sessions,
+        .prefix_cache_bytes = options->prefix_cache_bytes,
         .isa = options->isa,
         .reader = options->reader,
         .context_tokens = options->context_given ? options->context : context,

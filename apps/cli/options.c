@@ -10,6 +10,7 @@
 enum {
     RUN = 1 << CLI_run,
     CHAT = 1 << CLI_chat,
+    SERVE = 1 << CLI_serve,
     LOGITS = 1 << CLI_logits,
     PERPLEXITY = 1 << CLI_perplexity,
     TOKENIZE = 1 << CLI_tokenize,

@@ -73,13 +73,21 @@ static void drain(server_answer *a) {
         case SL_MESSAGE_REASONING:
             tell(a, SERVER_EVENT_REASONING, 0, event.text, event.bytes);
             break;
-        case SL_MESSAGE_CONTENT: tell_content(a, event.text, event.bytes); break;
-        case SL_MESSAGE_CALL: tell_call(a, &event); break;
+        case SL_MESSAGE_CONTENT:
+            tell_content(a, event.text, event.bytes);
+            break;
+        case SL_MESSAGE_CALL:
+            tell_call(a, &event);
+            break;
         case SL_MESSAGE_ARGUMENTS:
             tell(a, SERVER_EVENT_ARGUMENTS, event.call, event.text, event.bytes);
             break;
-        case SL_MESSAGE_CALL_END: tell(a, SERVER_EVENT_CALL_END, event.call, NULL, 0); break;
-        case SL_MESSAGE_CALL_DROP: tell(a, SERVER_EVENT_CALL_DROP, event.call, NULL, 0); break;
+        case SL_MESSAGE_CALL_END:
+            tell(a, SERVER_EVENT_CALL_END, event.call, NULL, 0);
+            break;
+        case SL_MESSAGE_CALL_DROP:
+            tell(a, SERVER_EVENT_CALL_DROP, event.call, NULL, 0);
+            break;
         }
     }
 }
@@ -162,16 +170,15 @@ static void count_experts(server_answer *a) {
 }
 
 void server_answer_end(server_answer *a, sl_ticket_end end) {
-    if (a->parser && !a->stopped &&
-        sl_message_parser_finish(a->parser, &a->result.error) == SL_OK)
+    if (a->parser && !a->stopped && sl_message_parser_finish(a->parser, &a->result.error) == SL_OK)
         drain(a);
     flush_content(a);
     if (end == SL_END_FAILED && a->ticket && a->result.error.status == SL_OK)
         (void)!sl_ticket_status(a->ticket, &a->result.error);
     a->result.finish = finish_of(a, end);
     if (a->stopped)
-        a->result.stop_text = json_string_value(
-            json_array_get(a->job->request->stops, a->stop_stream.found - 1));
+        a->result.stop_text =
+            json_string_value(json_array_get(a->job->request->stops, a->stop_stream.found - 1));
     a->result.reasoning_tokens = sl_message_parser_reasoning_pieces(a->parser);
     if (a->decodes) a->result.decode_seconds = server_seconds() - a->first_token;
     if (a->session) count_experts(a);

@@ -8,8 +8,7 @@ static const char *const roles[] = {"system", "developer", "user", "assistant", 
 /* The role as templates know it; NULL if it is unknown. */
 static const char *known_role(const char *role) {
     for (size_t i = 0; role && i < sizeof roles / sizeof roles[0]; i++)
-        if (strcmp(role, roles[i]) == 0)
-            return i == 1 ? "system" : i == 5 ? "tool" : roles[i];
+        if (strcmp(role, roles[i]) == 0) return i == 1 ? "system" : i == 5 ? "tool" : roles[i];
     return NULL;
 }
 
@@ -25,8 +24,8 @@ static bool check_calls(const json_t *calls, const char *param, server_error *er
         const json_t *function = json_object_get(call, "function");
         good = good && server_json_string(function, "name") != NULL;
     }
-    return good || server_refuse(err, 400, param, "%s: expected a list of calls with function.name",
-                                 param);
+    return good ||
+           server_refuse(err, 400, param, "%s: expected a list of calls with function.name", param);
 }
 
 static bool decode_message(server_request *r, const json_t *given, size_t index,
@@ -136,8 +135,8 @@ static bool decode_format(server_request *r, const json_t *format, server_error 
         return true;
     }
     if (!type || strcmp(type, "json_schema") != 0)
-        return server_refuse(err, 400, param,
-                             "%s.type: expected text, json_object or json_schema", param);
+        return server_refuse(err, 400, param, "%s.type: expected text, json_object or json_schema",
+                             param);
     const json_t *named = json_object_get(format, "json_schema");
     json_t *schema = server_json_get(named, "schema");
     if (!schema) return server_refuse(err, 400, param, "%s.json_schema.schema: missing", param);
@@ -203,8 +202,9 @@ static bool decode_flags(server_request *r, server_error *err) {
 bool server_decode_chat(server_request *r, server_error *err) {
     static const server_tool_form tools = {"function", "function", "parameters"};
     return decode_message_list(r, err) && server_decode_tools(r, &tools, err) &&
-           server_decode_tool_choice(r, err) && server_decode_grammar(r, err) && decode_logprobs(r, err) &&
-           server_decode_choices(r, err) && server_decode_template(r, err) &&
+           server_decode_tool_choice(r, err) && server_decode_grammar(r, err) &&
+           decode_logprobs(r, err) && server_decode_choices(r, err) &&
+           server_decode_template(r, err) &&
            server_decode_effort(r, server_json_string(r->body, "reasoning_effort"),
                                 "reasoning_effort", err) &&
            decode_flags(r, err) && server_decode_stops(r, "stop", err) &&

@@ -57,9 +57,9 @@ bool server_request_decode_count(server_shape shape, json_t *body, server_reques
 }
 
 void server_request_deinit(server_request *r) {
-    json_t *const owned[] = {r->body,  r->messages, r->prompts, r->tools,       r->variables,
-                             r->bias,  r->sampling, r->stops,   r->stop_tokens, r->breakers,
-                             r->schema};
+    json_t *const owned[] = {r->body,        r->messages, r->prompts,  r->tools,
+                             r->variables,   r->bias,     r->sampling, r->stops,
+                             r->stop_tokens, r->breakers, r->schema};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) json_decref(owned[i]);
     free(r->grammar);
     *r = (server_request){0};
@@ -104,7 +104,8 @@ static bool decode_stop_tokens(server_request *r, server_error *err) {
     if (!given) return true;
     bool good = json_is_array(given);
     json_array_foreach(given, index, id) good = good && json_is_integer(id);
-    if (!good) return server_refuse(err, 400, "stop_token_ids", "stop_token_ids: expected a list of ids");
+    if (!good)
+        return server_refuse(err, 400, "stop_token_ids", "stop_token_ids: expected a list of ids");
     r->stop_tokens = json_incref((json_t *)given);
     return true;
 }
@@ -181,7 +182,8 @@ static bool decode_bias(server_request *r, server_error *err) {
         json_object_foreach(given, key, value) {
             char *end;
             const long id = strtol(key, &end, 10);
-            good = good && *end == '\0' && end != key && (json_is_number(value) || json_is_false(value));
+            good = good && *end == '\0' && end != key &&
+                   (json_is_number(value) || json_is_false(value));
             (void)json_array_append_new(r->bias, json_pack("[I, O]", (json_int_t)id, value));
         }
     } else {
@@ -209,9 +211,9 @@ bool server_decode_sampling(server_request *r, server_error *err) {
 bool server_decode_effort(server_request *r, const char *effort, const char *param,
                           server_error *err) {
     /* What templates know of it is low, medium and high. */
-    static const char *const rows[][2] = {{"none", NULL},       {"minimal", "low"}, {"low", "low"},
-                                          {"medium", "medium"}, {"high", "high"},   {"xhigh", "high"},
-                                          {"max", "high"}};
+    static const char *const rows[][2] = {
+        {"none", NULL},   {"minimal", "low"}, {"low", "low"}, {"medium", "medium"},
+        {"high", "high"}, {"xhigh", "high"},  {"max", "high"}};
     if (!effort) return true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(effort, rows[i][0]) != 0) continue;
@@ -220,7 +222,8 @@ bool server_decode_effort(server_request *r, const char *effort, const char *par
             (void)json_object_set_new(r->variables, "reasoning_effort", json_string(rows[i][1]));
         return true;
     }
-    return server_refuse(err, 400, param, "%s: expected none, minimal, low, medium, high, xhigh or max", param);
+    return server_refuse(err, 400, param,
+                         "%s: expected none, minimal, low, medium, high, xhigh or max", param);
 }
 
 /* ---- Grammars ---- */
@@ -267,8 +270,10 @@ json_t *server_content_text(const json_t *content, const char *param, server_err
         const json_t *piece = part_text(part);
         if (!piece) {
             const char *type = server_json_string(part, "type");
-            (void)server_refuse(err, 400, param, "%s: a part of type '%.40s' is not text, which is all"
-                                " that this model takes", param, type ? type : "unknown");
+            (void)server_refuse(err, 400, param,
+                                "%s: a part of type '%.40s' is not text, which is all"
+                                " that this model takes",
+                                param, type ? type : "unknown");
             server_text_free(&text);
             return NULL;
         }
@@ -286,8 +291,9 @@ static bool add_tool(server_request *r, const json_t *function, const char *sche
     json_t *made = json_pack("{s:O}", "name", json_object_get(function, "name"));
     if (description) (void)json_object_set(made, "description", description);
     (void)json_object_set_new(made, "parameters",
-                              parameters ? json_incref(parameters)
-                                         : json_pack("{s:s, s:{}}", "type", "object", "properties"));
+                              parameters
+                                  ? json_incref(parameters)
+                                  : json_pack("{s:s, s:{}}", "type", "object", "properties"));
     if (json_is_true(json_object_get(function, "strict")))
         (void)json_object_set_new(made, "strict", json_true());
     if (!r->tools) r->tools = json_array();

@@ -18,7 +18,8 @@ static void add_line(server_text *text, const json_t *piece) {
 
 static bool take_text(assembly *a, const json_t *block, server_error *err) {
     const json_t *text = json_object_get(block, "text");
-    if (!json_is_string(text)) return server_refuse(err, 400, a->param, "%s.text: missing", a->param);
+    if (!json_is_string(text))
+        return server_refuse(err, 400, a->param, "%s.text: missing", a->param);
     add_line(&a->text, text);
     return true;
 }
@@ -39,9 +40,9 @@ static bool take_call(assembly *a, const json_t *block, server_error *err) {
     const char *id = server_json_string(block, "id"), *name = server_json_string(block, "name");
     char *arguments = server_json_dump(json_object_get(block, "input"));
     if (!a->calls) a->calls = json_array();
-    json_t *call = json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id ? id : "", "type", "function",
-                             "function", "name", name ? name : "", "arguments",
-                             arguments ? arguments : "{}");
+    json_t *call =
+        json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id ? id : "", "type", "function", "function",
+                  "name", name ? name : "", "arguments", arguments ? arguments : "{}");
     free(arguments);
     if (id && name) return json_array_append_new(a->calls, call) == 0;
     json_decref(call);
@@ -78,12 +79,12 @@ static bool merge(server_request *r, const char *role, json_t *text) {
     const size_t count = json_array_size(r->messages);
     json_t *last = count ? json_array_get(r->messages, count - 1) : NULL;
     const char *before = server_json_string(last, "role");
-    if (!before || strcmp(before, role) != 0 || strcmp(role, "user") != 0)
-        return false;
+    if (!before || strcmp(before, role) != 0 || strcmp(role, "user") != 0) return false;
     server_text both = {0};
     add_line(&both, json_object_get(last, "content"));
     add_line(&both, text);
-    (void)json_object_set_new(last, "content", server_json_text(both.bytes ? both.bytes : "", both.length));
+    (void)json_object_set_new(last, "content",
+                              server_json_text(both.bytes ? both.bytes : "", both.length));
     server_text_free(&both);
     json_decref(text);
     return true;
@@ -94,7 +95,8 @@ static bool finish(assembly *a, const char *role) {
     json_t *text = server_json_text(a->text.bytes ? a->text.bytes : "", a->text.length);
     const bool only_results = a->text.length == 0 && !a->calls && !a->reasoning.length;
     const size_t count = json_array_size(r->messages);
-    const char *before = count ? server_json_string(json_array_get(r->messages, count - 1), "role") : "";
+    const char *before =
+        count ? server_json_string(json_array_get(r->messages, count - 1), "role") : "";
     if ((only_results && strcmp(before, "tool") == 0) || merge(r, role, text)) {
         if (only_results && strcmp(before, "tool") == 0) json_decref(text);
         return true;
@@ -156,7 +158,8 @@ static bool decode_system(server_request *r, server_error *err) {
     json_t *text = server_content_text(parts, "system", err);
     json_decref(parts);
     if (!text) return false;
-    if (json_string_length(text) > 0) return server_message_add(r->messages, "system", text) != NULL;
+    if (json_string_length(text) > 0)
+        return server_message_add(r->messages, "system", text) != NULL;
     json_decref(text);
     return true;
 }
@@ -188,8 +191,7 @@ static bool decode_tool_choice(server_request *r, server_error *err) {
         translated = json_pack("{s:O?}", "name", json_object_get(choice, "name"));
     else if (type)
         translated = json_string(strcmp(type, "any") == 0 ? "required" : type);
-    if (!translated)
-        return server_refuse(err, 400, "tool_choice", "tool_choice.type: missing");
+    if (!translated) return server_refuse(err, 400, "tool_choice", "tool_choice.type: missing");
     (void)json_object_set_new(r->body, "tool_choice", translated);
     return server_decode_tool_choice(r, err);
 }
@@ -231,7 +233,7 @@ bool server_decode_messages(server_request *r, server_error *err) {
     if (!server_json_whole(r->body, "max_tokens", 1, INT32_MAX, &most, err)) return false;
     if (most < 0) return server_refuse(err, 400, "max_tokens", "max_tokens: missing");
     r->most_tokens = (uint32_t)most;
-    return decode_message_list(r, err) && server_decode_tools(r, &tools, err) && decode_tool_choice(r, err) &&
-           decode_output(r, err) && decode_thinking(r, err) &&
+    return decode_message_list(r, err) && server_decode_tools(r, &tools, err) &&
+           decode_tool_choice(r, err) && decode_output(r, err) && decode_thinking(r, err) &&
            server_decode_stops(r, "stop_sequences", err);
 }

@@ -17,8 +17,8 @@ static bool take_message(server_request *r, const json_t *item, const char *para
     const char *role = given && strcmp(given, "developer") == 0 ? "system" : given;
     if (!role || (strcmp(role, "system") != 0 && strcmp(role, "user") != 0 &&
                   strcmp(role, "assistant") != 0))
-        return server_refuse(err, 400, param, "%s.role: expected user, assistant, system or developer",
-                             param);
+        return server_refuse(err, 400, param,
+                             "%s.role: expected user, assistant, system or developer", param);
     json_t *text = server_content_text(json_object_get(item, "content"), param, err);
     if (!text) return false;
     if (strcmp(role, "assistant") == 0) {
@@ -97,7 +97,12 @@ static bool take_item(server_request *r, const json_t *item, size_t index, serve
 static bool decode_input(server_request *r, server_error *err) {
     json_t *input = server_json_get(r->body, "input"), *item;
     size_t index;
+    json_t *instructions = server_json_get(r->body, "instructions");
     r->messages = json_array();
+    if (json_is_string(instructions))
+        (void)server_message_add(r->messages, "system", json_incref(instructions));
+    else if (instructions)
+        return server_refuse(err, 400, "instructions", "instructions: expected a text");
     if (json_is_string(input))
         return server_message_add(r->messages, "user", json_incref(input)) != NULL;
     if (!json_is_array(input) || json_array_size(input) == 0)
@@ -155,8 +160,9 @@ bool server_decode_responses(server_request *r, server_error *err) {
     const json_t *reasoning = server_json_get(r->body, "reasoning");
     int64_t top = 0;
     bool parallel = true;
-    if (!decode_input(r, err) || !server_decode_tools(r, &tools, err) || !server_decode_tool_choice(r, err) ||
-        !decode_format(r, err) || !decode_state(r, err) || !server_decode_template(r, err) ||
+    if (!decode_input(r, err) || !server_decode_tools(r, &tools, err) ||
+        !server_decode_tool_choice(r, err) || !decode_format(r, err) || !decode_state(r, err) ||
+        !server_decode_template(r, err) ||
         !server_decode_effort(r, server_json_string(reasoning, "effort"), "reasoning.effort",
                               err) ||
         !server_json_whole(r->body, "top_logprobs", 0, SERVER_MOST_TOP, &top, err) ||

@@ -29,7 +29,7 @@ struct server_engine {
     uint64_t arrivals, turns, last_turn[OWNER_TURNS];
     sl_session *free[MOST_SESSIONS];
     uint32_t free_count, session_count;
-    task_slot *task; /* what waits to be run between steps */
+    task_slot *task;           /* what waits to be run between steps */
     pthread_mutex_t task_lock; /* held by the one who has a task */
     server_engine_stats totals;
     double rate_since;
@@ -256,7 +256,8 @@ static void measure_rates(server_engine *e) {
     (void)pthread_mutex_lock(&e->lock);
     e->totals.scheduler = stats;
     if (seconds > 2) {
-        e->totals.generated_per_second = (double)(stats.decoded_tokens - e->rate_generated) / seconds;
+        e->totals.generated_per_second =
+            (double)(stats.decoded_tokens - e->rate_generated) / seconds;
         e->totals.prefilled_per_second =
             (double)(stats.prefilled_tokens - e->rate_prefilled) / seconds;
         e->rate_since = now;
@@ -382,7 +383,8 @@ void server_job_cancel(server_job *job) {
     (void)pthread_mutex_lock(&job->lock);
     job->cancelled = true;
     for (uint32_t i = 0; i < job->count; i++)
-        if (job->answers[i].ticket && !job->answers[i].ended) sl_ticket_cancel(job->answers[i].ticket);
+        if (job->answers[i].ticket && !job->answers[i].ended)
+            sl_ticket_cancel(job->answers[i].ticket);
     (void)pthread_mutex_unlock(&job->lock);
     for (uint32_t i = 0; i < job->count; i++) {
         server_answer *a = &job->answers[i];
@@ -489,8 +491,7 @@ server_event *server_job_take(server_job *job, double seconds, bool *out_ended) 
     const struct timespec until = time_after(seconds);
     (void)pthread_mutex_lock(&job->lock);
     while (!job->events && job->ended < job->count && !job->overflowed &&
-           pthread_cond_timedwait(&job->wake, &job->lock, &until) != ETIMEDOUT) {
-    }
+           pthread_cond_timedwait(&job->wake, &job->lock, &until) != ETIMEDOUT) {}
     server_event *events = job->events;
     job->events = job->last = NULL;
     job->bytes = 0;
@@ -503,8 +504,7 @@ bool server_job_wait(server_job *job, double seconds) {
     const struct timespec until = time_after(seconds);
     (void)pthread_mutex_lock(&job->lock);
     while (job->ended < job->count &&
-           pthread_cond_timedwait(&job->wake, &job->lock, &until) != ETIMEDOUT) {
-    }
+           pthread_cond_timedwait(&job->wake, &job->lock, &until) != ETIMEDOUT) {}
     const bool ended = job->ended == job->count;
     (void)pthread_mutex_unlock(&job->lock);
     return ended;

@@ -21,7 +21,8 @@ typedef enum {
     SERVER_EVENT_ARGUMENTS, /* text */
     SERVER_EVENT_CALL_END,
     SERVER_EVENT_CALL_DROP,
-    SERVER_EVENT_LOGPROBS, /* sl_logprob of the token whose text follows, and the most likely ones */
+    SERVER_EVENT_LOGPROBS, /* sl_logprob of the token whose text follows, and the most likely ones
+                            */
     SERVER_EVENT_PROMPT_LOGPROBS, /* of one token of the prompt; none for the first */
     SERVER_EVENT_END              /* the result of this answer is complete */
 } server_event_kind;
@@ -63,7 +64,8 @@ typedef struct server_answer {
     server_job *job;
     uint32_t index;
     struct server_answer *next; /* in the queue */
-    struct server_answer *first; /* the answer to the same prompt that is computed before; or NULL */
+    struct server_answer
+        *first; /* the answer to the same prompt that is computed before; or NULL */
     sl_token *prompt;
     size_t prompt_count;
     sl_sampler *sampler;

@@ -1,7 +1,8 @@
 /* grammars.c - The grammar that the answer to a request follows.
  *
- * Where a call is required, or there are tools beside a schema, the answer is JSON of one of several
- * schemas: a call is {"name": ..., "parameters": {...}}, which the message family "json" reads. */
+ * Where a call is required, or there are tools beside a schema, the answer is JSON of one of
+ * several schemas: a call is {"name": ..., "parameters": {...}}, which the message family "json"
+ * reads. */
 #include "apps/server/engine.h"
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,8 @@ static json_t *moved(const json_t *schema, const char *place) {
     json_object_foreach((json_t *)schema, key, value) {
         const char *text = json_string_value(value);
         const bool own = text && strcmp(key, "$ref") == 0 && text[0] == '#';
-        (void)json_object_set_new(copy, key,
-                                  own ? json_sprintf("#%s%s", place, text + 1) : moved(value, place));
+        (void)json_object_set_new(
+            copy, key, own ? json_sprintf("#%s%s", place, text + 1) : moved(value, place));
     }
     return copy;
 }

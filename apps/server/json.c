@@ -112,9 +112,8 @@ bool server_json_whole(const json_t *object, const char *name, int64_t least, in
     if (!value) return true;
     const double real = json_number_value(value);
     /* Some clients write 5 as 5.0. */
-    const bool whole = json_is_integer(value) ||
-                       (json_is_real(value) && real > -9e15 && real < 9e15 &&
-                        real == (double)(int64_t)real);
+    const bool whole = json_is_integer(value) || (json_is_real(value) && real > -9e15 &&
+                                                  real < 9e15 && real == (double)(int64_t)real);
     if (whole) *out = json_is_integer(value) ? json_integer_value(value) : (int64_t)real;
     if (whole && *out >= least && *out <= most) return true;
     return server_refuse(err, 400, name, "%s: expected a whole number from %lld to %lld", name,

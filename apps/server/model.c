@@ -68,8 +68,8 @@ bool server_model_grammar(server_model *model, sl_grammar_kind kind, const char 
                           sl_grammar **out, sl_error *err) {
     const sl_grammar_options options = {.struct_size = sizeof options, .ordered = 1};
     (void)pthread_mutex_lock(&model->grammar_lock);
-    const sl_status status = sl_grammar_cache_compile(model->grammars, kind, text, strlen(text),
-                                                      &options, out, err);
+    const sl_status status =
+        sl_grammar_cache_compile(model->grammars, kind, text, strlen(text), &options, out, err);
     (void)pthread_mutex_unlock(&model->grammar_lock);
     return status == SL_OK;
 }

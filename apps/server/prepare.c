@@ -60,9 +60,9 @@ static bool render(const server_model *model, json_t *variables, server_tokens *
     char *text = server_json_dump(variables);
     *cause = (sl_error){SL_NO_MEMORY, "no memory for the messages"};
     out->ids = malloc(capacity * sizeof *out->ids);
-    const bool good = text && out->ids &&
-                      sl_model_tokenize_chat(model->model, text, out->ids, capacity, &out->count,
-                                             cause) == SL_OK;
+    const bool good =
+        text && out->ids &&
+        sl_model_tokenize_chat(model->model, text, out->ids, capacity, &out->count, cause) == SL_OK;
     free(text);
     if (good) return true;
     free(out->ids);
@@ -216,7 +216,8 @@ static bool set_lists(const server_model *model, const server_request *r,
     json_array_foreach(good ? r->breakers : NULL, index, item) {
         texts[index] = json_string_value(item);
         if (!texts[index])
-            good = server_refuse(err, 400, "dry_breakers", "dry_breakers: expected a list of texts");
+            good =
+                server_refuse(err, 400, "dry_breakers", "dry_breakers: expected a list of texts");
     }
     options->logit_bias = biases;
     if (r->breakers) {
@@ -266,9 +267,9 @@ static bool create_samplers(const server_model *model, server_job *job, server_e
     const uint64_t seed = options.seed;
     for (uint32_t i = 0; good && i < job->count; i++) {
         options.seed = (seed + i % job->request->n) & INT64_MAX;
-        good = sl_sampler_create(model->model, &options, &job->answers[i].sampler, &cause) ==
-                   SL_OK ||
-               server_refuse_status(err, &cause, NULL);
+        good =
+            sl_sampler_create(model->model, &options, &job->answers[i].sampler, &cause) == SL_OK ||
+            server_refuse_status(err, &cause, NULL);
     }
     free((void *)options.logit_bias);
     free((void *)options.dry_breakers);
@@ -377,9 +378,9 @@ static bool set_prompts(const server_model *model, server_job *job, server_error
             a->prompt_count = a->first->prompt_count;
             continue;
         }
-        if (r->messages ? !server_prompt_chat(model, r, &tokens, err)
-                        : !server_prompt_text(model, json_array_get(r->prompts, i / r->n), &tokens,
-                                              err))
+        if (r->messages
+                ? !server_prompt_chat(model, r, &tokens, err)
+                : !server_prompt_text(model, json_array_get(r->prompts, i / r->n), &tokens, err))
             return false;
         a->prompt = tokens.ids;
         a->prompt_count = tokens.count;
@@ -435,7 +436,6 @@ bool server_job_create(server_engine *engine, const server_request *r, uint64_t 
 void server_job_destroy(server_job *job) {
     if (!job) return;
     server_job_cancel(job);
-    while (!server_job_wait(job, 3600)) {
-    }
+    while (!server_job_wait(job, 3600)) {}
     release(job);
 }

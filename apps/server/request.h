@@ -38,17 +38,17 @@ typedef struct {
     server_tool_choice choice;
     const char *tool; /* the only tool that may be called; borrowed; NULL: any */
     server_think think;
-    bool serial_calls;         /* not more than one call */
-    uint32_t n;                /* answers to each prompt */
-    uint32_t most_tokens;      /* to generate, or SERVER_UNLIMITED */
-    uint32_t top_logprobs;     /* with each token */
+    bool serial_calls;     /* not more than one call */
+    uint32_t n;            /* answers to each prompt */
+    uint32_t most_tokens;  /* to generate, or SERVER_UNLIMITED */
+    uint32_t top_logprobs; /* with each token */
     bool logprobs, echo;
     bool stream, include_usage, progress;
-    bool raw_reasoning;        /* it stays in the content */
-    bool keeps;                /* the response is stored (responses) */
-    bool continues;            /* the last message, an assistant's, is continued */
+    bool raw_reasoning; /* it stays in the content */
+    bool keeps;         /* the response is stored (responses) */
+    bool continues;     /* the last message, an assistant's, is continued */
     int32_t priority;
-    const char *previous;      /* id of a stored response; borrowed; NULL: none */
+    const char *previous; /* id of a stored response; borrowed; NULL: none */
 } server_request;
 
 /* Decodes a body, of which it takes the reference.  Looks at nothing else; false after filling err.

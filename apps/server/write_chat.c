@@ -52,9 +52,9 @@ static bool is_last(const server_writer *w) {
 }
 
 static void end(server_writer *w, uint32_t answer) {
-    json_t *choice = json_pack("{s:i, s:{}, s:n, s:s}", "index", (int)answer, "delta", "logprobs",
-                               "finish_reason",
-                               server_finish_reason(w->messages[answer].result->finish));
+    json_t *choice =
+        json_pack("{s:i, s:{}, s:n, s:s}", "index", (int)answer, "delta", "logprobs",
+                  "finish_reason", server_finish_reason(w->messages[answer].result->finish));
     json_t *last = chunk(w, json_pack("[o]", choice));
     if (!w->request->include_usage && is_last(w)) server_add_timings(w, last);
     server_writer_send(w, NULL, last);
@@ -95,10 +95,9 @@ static json_t *calls_json(const server_message *message) {
     for (uint32_t i = 0; i < message->count; i++) {
         const server_part *part = &message->parts[i];
         if (part->kind != SERVER_PART_CALL || part->dropped) continue;
-        (void)json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", part->id,
-                                                     "type", "function", "function", "name",
-                                                     part->name, "arguments",
-                                                     server_part_json(part)));
+        (void)json_array_append_new(
+            calls, json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", part->id, "type", "function",
+                             "function", "name", part->name, "arguments", server_part_json(part)));
     }
     return calls;
 }
@@ -107,7 +106,8 @@ json_t *server_message_json(const server_message *message) {
     json_t *calls = calls_json(message), *reasoning = joined(message, SERVER_PART_REASONING);
     json_t *content = joined(message, SERVER_PART_CONTENT);
     if (!content && json_array_size(calls) == 0) content = json_string("");
-    json_t *made = json_pack("{s:s, s:o?, s:n}", "role", "assistant", "content", content, "refusal");
+    json_t *made =
+        json_pack("{s:s, s:o?, s:n}", "role", "assistant", "content", content, "refusal");
     if (reasoning) (void)json_object_set_new(made, "reasoning_content", reasoning);
     if (json_array_size(calls))
         (void)json_object_set_new(made, "tool_calls", calls);
@@ -132,15 +132,14 @@ static json_t *choice_json(const server_writer *w, uint32_t answer) {
 
 static json_t *whole(server_writer *w) {
     json_t *choices = json_array();
-    for (uint32_t i = 0; i < w->count; i++)
-        (void)json_array_append_new(choices, choice_json(w, i));
-    json_t *made = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o}", "id", w->id, "object",
-                             "chat.completion", "created", (json_int_t)w->created, "model",
-                             w->model->id, "system_fingerprint", "sluice", "choices", choices,
-                             "usage", server_chat_usage(w));
+    for (uint32_t i = 0; i < w->count; i++) (void)json_array_append_new(choices, choice_json(w, i));
+    json_t *made =
+        json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o}", "id", w->id, "object", "chat.completion",
+                  "created", (json_int_t)w->created, "model", w->model->id, "system_fingerprint",
+                  "sluice", "choices", choices, "usage", server_chat_usage(w));
     if (made) server_add_timings(w, made);
     return made;
 }
 
-const server_form server_chat_form = {"chatcmpl-", begin, open,  more, NULL,
+const server_form server_chat_form = {"chatcmpl-", begin,  open, more, NULL,
                                       end,         finish, fail, NULL, whole};

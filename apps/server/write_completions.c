@@ -150,8 +150,7 @@ static json_t *choice_json(server_writer *w, uint32_t answer) {
 
 static json_t *whole(server_writer *w) {
     json_t *choices = json_array();
-    for (uint32_t i = 0; i < w->count; i++)
-        (void)json_array_append_new(choices, choice_json(w, i));
+    for (uint32_t i = 0; i < w->count; i++) (void)json_array_append_new(choices, choice_json(w, i));
     json_t *made = envelope(w, choices);
     (void)json_object_set_new(made, "usage", server_chat_usage(w));
     server_add_timings(w, made);

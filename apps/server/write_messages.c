@@ -18,28 +18,33 @@ static void add_diagnostics(const server_writer *w, json_t *message) {
     json_t *miss = reason ? json_pack("{s:s, s:I}", "type", reason, "cache_missed_input_tokens",
                                       (json_int_t)(result->prompt_tokens - result->reused_tokens))
                           : json_null();
-    (void)json_object_set_new(message, "diagnostics",
-                              json_pack("{s:o, s:s}", "cache_miss_reason", miss, "detail",
-                                        result ? result->reuse : ""));
+    (void)json_object_set_new(
+        message, "diagnostics",
+        json_pack("{s:o, s:s}", "cache_miss_reason", miss, "detail", result ? result->reuse : ""));
 }
 
 static json_t *message_json(const server_writer *w, json_t *content, const char *stop,
                             const char *text) {
-    json_t *made = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o}", "id", w->id, "type",
-                             "message", "role", "assistant", "model", w->model->id, "content",
-                             content, "stop_reason", stop, "stop_sequence", text, "usage",
-                             usage_json(w));
+    json_t *made =
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o}", "id", w->id, "type", "message",
+                  "role", "assistant", "model", w->model->id, "content", content, "stop_reason",
+                  stop, "stop_sequence", text, "usage", usage_json(w));
     if (made) add_diagnostics(w, made);
     return made;
 }
 
 static const char *stop_reason(server_finish finish) {
     switch (finish) {
-    case SERVER_FINISH_TEXT: return "stop_sequence";
-    case SERVER_FINISH_LENGTH: return "max_tokens";
-    case SERVER_FINISH_CONTEXT: return "model_context_window_exceeded";
-    case SERVER_FINISH_CALLS: return "tool_use";
-    default: return "end_turn";
+    case SERVER_FINISH_TEXT:
+        return "stop_sequence";
+    case SERVER_FINISH_LENGTH:
+        return "max_tokens";
+    case SERVER_FINISH_CONTEXT:
+        return "model_context_window_exceeded";
+    case SERVER_FINISH_CALLS:
+        return "tool_use";
+    default:
+        return "end_turn";
     }
 }
 
@@ -76,9 +81,10 @@ static void send_delta(server_writer *w, const char *type, const char *member, c
 }
 
 static void more(server_writer *w, uint32_t answer, server_part *part, const json_t *text) {
-    static const char *const rows[][2] = {[SERVER_PART_REASONING] = {"thinking_delta", "thinking"},
-                                          [SERVER_PART_CONTENT] = {"text_delta", "text"},
-                                          [SERVER_PART_CALL] = {"input_json_delta", "partial_json"}};
+    static const char *const rows[][2] = {
+        [SERVER_PART_REASONING] = {"thinking_delta", "thinking"},
+        [SERVER_PART_CONTENT] = {"text_delta", "text"},
+        [SERVER_PART_CALL] = {"input_json_delta", "partial_json"}};
     (void)answer;
     send_delta(w, rows[part->kind][0], rows[part->kind][1], text);
 }
@@ -137,8 +143,8 @@ static json_t *whole(server_writer *w) {
     for (uint32_t i = 0; i < message->count; i++)
         if (!message->parts[i].dropped)
             (void)json_array_append_new(content, block_json(&message->parts[i]));
-    json_t *made = message_json(w, content, stop_reason(message->result->finish),
-                                message->result->stop_text);
+    json_t *made =
+        message_json(w, content, stop_reason(message->result->finish), message->result->stop_text);
     if (made) server_add_timings(w, made);
     return made;
 }

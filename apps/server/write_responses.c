@@ -7,10 +7,14 @@
 static const char *status_of(const server_result *result) {
     switch (result->finish) {
     case SERVER_FINISH_LENGTH:
-    case SERVER_FINISH_CONTEXT: return "incomplete";
-    case SERVER_FINISH_CANCELLED: return "cancelled";
-    case SERVER_FINISH_FAILED: return "failed";
-    default: return "completed";
+    case SERVER_FINISH_CONTEXT:
+        return "incomplete";
+    case SERVER_FINISH_CANCELLED:
+        return "cancelled";
+    case SERVER_FINISH_FAILED:
+        return "failed";
+    default:
+        return "completed";
     }
 }
 
@@ -83,11 +87,10 @@ static void add_echoed(const server_writer *w, json_t *response) {
 static json_t *diagnostics_json(const server_result *result) {
     if (!server_miss_reason(result))
         return json_pack("{s:s, s:s}", "type", "cache_hit", "detail", result->reuse);
-    return json_pack("{s:s, s:s, s:I, s:I, s:s}", "type", "cache_miss", "reason", "input_changed",
-                     "cache_missed_tokens",
-                     (json_int_t)(result->prompt_tokens - result->reused_tokens),
-                     "comparison_reusable_tokens", (json_int_t)result->reused_tokens, "detail",
-                     result->reuse);
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:s}", "type", "cache_miss", "reason", "input_changed",
+        "cache_missed_tokens", (json_int_t)(result->prompt_tokens - result->reused_tokens),
+        "comparison_reusable_tokens", (json_int_t)result->reused_tokens, "detail", result->reuse);
 }
 
 /* result NULL: it is in progress. */
@@ -150,17 +153,18 @@ static void open(server_writer *w, uint32_t answer, server_part *part) {
          json_pack("{s:i, s:o}", "output_index", (int)w->messages[0].count - 1, "item",
                    item_json(part, false)));
     if (part->kind == SERVER_PART_CONTENT)
-        send(w, "response.content_part.added", with(place(w, part), "part", text_part(part, false)));
+        send(w, "response.content_part.added",
+             with(place(w, part), "part", text_part(part, false)));
     if (part->kind == SERVER_PART_REASONING)
         send(w, "response.content_part.added",
              with(place(w, part), "part", reasoning_part(part, false)));
 }
 
 static void more(server_writer *w, uint32_t answer, server_part *part, const json_t *text) {
-    static const char *const types[] = {
-        [SERVER_PART_REASONING] = "response.reasoning_text.delta",
-        [SERVER_PART_CONTENT] = "response.output_text.delta",
-        [SERVER_PART_CALL] = "response.function_call_arguments.delta"};
+    static const char *const types[] = {[SERVER_PART_REASONING] = "response.reasoning_text.delta",
+                                        [SERVER_PART_CONTENT] = "response.output_text.delta",
+                                        [SERVER_PART_CALL] =
+                                            "response.function_call_arguments.delta"};
     json_t *data = with(place(w, part), "delta", json_incref((json_t *)text));
     if (part->kind == SERVER_PART_CONTENT)
         (void)json_object_set_new(data, "logprobs", json_copy(w->messages[answer].fresh));

@@ -189,15 +189,30 @@ static void take_event(server_writer *w, const server_event *event) {
     }
     begin(w);
     switch (event->kind) {
-    case SERVER_EVENT_REASONING: take_text(w, event, SERVER_PART_REASONING); break;
-    case SERVER_EVENT_CONTENT: take_text(w, event, SERVER_PART_CONTENT); break;
-    case SERVER_EVENT_ARGUMENTS: take_text(w, event, SERVER_PART_CALL); break;
-    case SERVER_EVENT_CALL: take_call(w, event); break;
-    case SERVER_EVENT_CALL_END: close_part(w, event->answer); break;
-    case SERVER_EVENT_CALL_DROP: take_drop(w, event); break;
-    case SERVER_EVENT_END: take_end(w, event); break;
+    case SERVER_EVENT_REASONING:
+        take_text(w, event, SERVER_PART_REASONING);
+        break;
+    case SERVER_EVENT_CONTENT:
+        take_text(w, event, SERVER_PART_CONTENT);
+        break;
+    case SERVER_EVENT_ARGUMENTS:
+        take_text(w, event, SERVER_PART_CALL);
+        break;
+    case SERVER_EVENT_CALL:
+        take_call(w, event);
+        break;
+    case SERVER_EVENT_CALL_END:
+        close_part(w, event->answer);
+        break;
+    case SERVER_EVENT_CALL_DROP:
+        take_drop(w, event);
+        break;
+    case SERVER_EVENT_END:
+        take_end(w, event);
+        break;
     case SERVER_EVENT_LOGPROBS:
-    case SERVER_EVENT_PROMPT_LOGPROBS: break;
+    case SERVER_EVENT_PROMPT_LOGPROBS:
+        break;
     }
 }
 
@@ -238,14 +253,13 @@ void server_writer_progress(server_writer *w, const sl_ticket_state *state) {
         state->prompt_done == w->progress)
         return;
     w->progress = state->prompt_done;
-    server_writer_send(w, NULL,
-                       json_pack("{s:s, s:s, s:I, s:s, s:[], s:{s:I, s:I, s:I, s:f}}", "id", w->id,
-                                 "object", "chat.completion.chunk", "created",
-                                 (json_int_t)w->created, "model", w->model->id, "choices",
-                                 "prompt_progress", "total", (json_int_t)state->prompt_tokens,
-                                 "cache", (json_int_t)state->reused, "processed",
-                                 (json_int_t)state->prompt_done, "time_ms",
-                                 w->job ? (server_seconds() - w->job->answers[0].began) * 1e3 : 0));
+    server_writer_send(
+        w, NULL,
+        json_pack("{s:s, s:s, s:I, s:s, s:[], s:{s:I, s:I, s:I, s:f}}", "id", w->id, "object",
+                  "chat.completion.chunk", "created", (json_int_t)w->created, "model", w->model->id,
+                  "choices", "prompt_progress", "total", (json_int_t)state->prompt_tokens, "cache",
+                  (json_int_t)state->reused, "processed", (json_int_t)state->prompt_done, "time_ms",
+                  w->job ? (server_seconds() - w->job->answers[0].began) * 1e3 : 0));
 }
 
 json_t *server_writer_whole(server_writer *w) {
@@ -296,28 +310,34 @@ void server_add_timings(const server_writer *w, json_t *response) {
         predicted_ms, "predicted_per_token_ms", per(predicted_ms, tokens), "predicted_per_second",
         per(tokens * 1e3, predicted_ms), "queue_ms", r->queued_seconds * 1e3);
     (void)json_object_set_new(response, "timings", timings);
-    (void)json_object_set_new(
-        response, "sluice",
-        json_pack("{s:f, s:I, s:I, s:I, s:s}", "stall_ms", r->stall_seconds * 1e3, "bytes_read",
-                  (json_int_t)r->bytes_read, "hits", (json_int_t)r->hits, "misses",
-                  (json_int_t)r->misses, "reuse", r->reuse));
+    (void)json_object_set_new(response, "sluice",
+                              json_pack("{s:f, s:I, s:I, s:I, s:s}", "stall_ms",
+                                        r->stall_seconds * 1e3, "bytes_read",
+                                        (json_int_t)r->bytes_read, "hits", (json_int_t)r->hits,
+                                        "misses", (json_int_t)r->misses, "reuse", r->reuse));
 }
 
 const char *server_finish_reason(server_finish finish) {
     switch (finish) {
     case SERVER_FINISH_LENGTH:
-    case SERVER_FINISH_CONTEXT: return "length";
-    case SERVER_FINISH_CALLS: return "tool_calls";
-    default: return "stop";
+    case SERVER_FINISH_CONTEXT:
+        return "length";
+    case SERVER_FINISH_CALLS:
+        return "tool_calls";
+    default:
+        return "stop";
     }
 }
 
 const char *server_miss_reason(const server_result *result) {
     switch (result->reason) {
-    case SL_REUSE_NOTHING_KEPT: return "previous_message_not_found";
+    case SL_REUSE_NOTHING_KEPT:
+        return "previous_message_not_found";
     case SL_REUSE_OTHER_TOKENS:
-    case SL_REUSE_NO_CHECKPOINT: return "messages_changed";
-    default: return NULL;
+    case SL_REUSE_NO_CHECKPOINT:
+        return "messages_changed";
+    default:
+        return NULL;
     }
 }
 

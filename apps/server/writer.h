@@ -95,4 +95,6 @@ const char *server_finish_reason(server_finish finish);
 /* A name for why a prefix was not reused, as both vendors have them; NULL: all of it was. */
 const char *server_miss_reason(const server_result *result);
 json_t *server_part_json(const server_part *part); /* its text */
+/* The message as a history of the chat has it. */
+json_t *server_message_json(const server_message *message);
 #endif
