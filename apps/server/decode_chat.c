@@ -200,7 +200,7 @@ static bool decode_flags(server_request *r, server_error *err) {
 }
 
 bool server_decode_chat(server_request *r, server_error *err) {
-    static const server_tool_form tools = {"function", "function", "parameters"};
+    static const server_tool_form tools = {"function", "function", "parameters", false};
     return decode_message_list(r, err) && server_decode_tools(r, &tools, err) &&
            server_decode_tool_choice(r, err) && server_decode_grammar(r, err) &&
            decode_logprobs(r, err) && server_decode_choices(r, err) &&

@@ -312,7 +312,7 @@ bool server_decode_tools(server_request *r, const server_tool_form *form, server
         const json_t *schema = server_json_get(function, form->schema);
         const char *name = server_json_string(function, "name");
         if (type && strcmp(type, form->type) != 0) continue; /* a tool of the vendor's servers */
-        if (!name || !name[0] || (schema && !json_is_object(schema)))
+        if (!name || !name[0] || (schema ? !json_is_object(schema) : form->complete))
             return server_refuse(err, 400, "tools",
                                  "tools[%zu]: expected a name, and a schema in %s", index,
                                  form->schema);

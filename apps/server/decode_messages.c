@@ -228,7 +228,7 @@ static bool decode_output(server_request *r, server_error *err) {
 }
 
 bool server_decode_messages(server_request *r, server_error *err) {
-    static const server_tool_form tools = {"custom", NULL, "input_schema"};
+    static const server_tool_form tools = {"custom", NULL, "input_schema", true};
     int64_t most = -1;
     if (!server_json_whole(r->body, "max_tokens", 1, INT32_MAX, &most, err)) return false;
     if (most < 0) return server_refuse(err, 400, "max_tokens", "max_tokens: missing");

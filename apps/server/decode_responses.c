@@ -156,7 +156,7 @@ static bool wants_logprobs(const json_t *body) {
 }
 
 bool server_decode_responses(server_request *r, server_error *err) {
-    static const server_tool_form tools = {"function", NULL, "parameters"};
+    static const server_tool_form tools = {"function", NULL, "parameters", false};
     const json_t *reasoning = server_json_get(r->body, "reasoning");
     int64_t top = 0;
     bool parallel = true;

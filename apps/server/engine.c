@@ -366,7 +366,10 @@ bool server_job_submit(server_job *job, server_error *err) {
         e->queue_end = &a->next;
         e->queued++;
     }
-    if (full || stopping) e->totals.refused++;
+    if (full || stopping)
+        e->totals.refused++;
+    else
+        job->submitted = true;
     (void)pthread_cond_signal(&e->wake);
     (void)pthread_mutex_unlock(&e->lock);
     if (stopping) return server_refuse(err, 503, NULL, "the server is shutting down");

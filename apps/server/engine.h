@@ -87,6 +87,7 @@ struct server_job {
     const server_request *request;
     uint64_t owner;
     uint32_t count, ended;
+    bool submitted;
     server_answer *answers;
     sl_stops *stops;
     sl_grammar *grammar;

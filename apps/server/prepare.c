@@ -435,7 +435,9 @@ bool server_job_create(server_engine *engine, const server_request *r, uint64_t 
 
 void server_job_destroy(server_job *job) {
     if (!job) return;
-    server_job_cancel(job);
-    while (!server_job_wait(job, 3600)) {}
+    if (job->submitted) {
+        server_job_cancel(job);
+        while (!server_job_wait(job, 3600)) continue;
+    }
     release(job);
 }

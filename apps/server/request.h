@@ -86,9 +86,10 @@ json_t *server_message_add(json_t *messages, const char *role, json_t *content);
  * not text is refused.  NULL after filling err. */
 json_t *server_content_text(const json_t *content, const char *param, server_error *err);
 /* How an API writes a tool: its type, the member that holds the function (NULL: the tool itself),
- * the name of the schema. */
+ * the name of the schema, and whether it may not be left out. */
 typedef struct {
     const char *type, *nested, *schema;
+    bool complete;
 } server_tool_form;
 bool server_decode_tools(server_request *r, const server_tool_form *form, server_error *err);
 #endif
