@@ -66,7 +66,8 @@ bool server_model_tokenize(const server_model *model, const char *text, size_t b
 
 bool server_model_grammar(server_model *model, sl_grammar_kind kind, const char *text,
                           sl_grammar **out, sl_error *err) {
-    const sl_grammar_options options = {.struct_size = sizeof options, .ordered = 1};
+    const sl_grammar_options options = {
+        .struct_size = sizeof options, .ordered = 1, .closed = 1};
     (void)pthread_mutex_lock(&model->grammar_lock);
     const sl_status status =
         sl_grammar_cache_compile(model->grammars, kind, text, strlen(text), &options, out, err);
