@@ -275,6 +275,8 @@ static void count_step(sl_scheduler *s, const sl_pace_step *step) {
     stats->seconds += step->seconds;
     stats->decoded_tokens += step->rows;
     stats->prefilled_tokens += step->prefilled;
+    stats->decode_steps += step->decoded > 0;
+    if (step->decoded) stats->decode_seconds += step->seconds;
     if (step->decoded && step->seconds > stats->longest_step_seconds)
         stats->longest_step_seconds = step->seconds;
     stats->steps_over += step->decoded && step->seconds > s->pace.target;
