@@ -6,6 +6,7 @@
 #include "engine/inspect/watch.h"
 #include "engine/session/batch.h"
 #include "engine/session/choose_by.h"
+#include "engine/session/keeper.h"
 #include "sluice/inspect.h"
 #include <string.h>
 
@@ -79,6 +80,7 @@ void sl_session_destroy(sl_session *session) {
     (void)pthread_mutex_lock(&session->model->lock);
     (void)sl_session_drain(session, &of_none);
     sl_batch_leave(session);
+    sl_keeper_leave(session->model->keeper, session);
     sl_watcher_destroy(sl_watcher_of(session));
     sl_checkpoints_deinit(&session->checkpoints);
     session->model->slot_taken[session->slot] = false;
