@@ -45,6 +45,8 @@ struct sl_model {
     uint64_t prefix_bytes;    /* budget of those in memory */
     /* The session whose logits are still in the result of the last forward pass; NULL: none. */
     struct sl_session *waiting;
+    /* The session whose draft's rows are kept; NULL: none. */
+    struct sl_session *drafted;
     /* The session with a forward pass in flight; NULL: none. */
     struct sl_session *ahead;
 };

@@ -1,4 +1,5 @@
 #include "engine/session/prefixes.h"
+#include "engine/session/draft.h"
 #include "engine/session/keeper.h"
 #include "engine/session/snapshot.h"
 #include <stdio.h>
@@ -232,6 +233,7 @@ sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t c
     }
     out->reused = session->computed;
     out->reason = reason_of(session, &f, out);
+    sl_draft_truncate(session, 0);
     memcpy(session->tokens, tokens, session->computed * sizeof *tokens);
     session->length = session->known = session->computed; /* what follows counts as new */
     session->has_logits = false;
