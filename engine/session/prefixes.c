@@ -1,4 +1,6 @@
 #include "engine/session/prefixes.h"
+#include "engine/session/draft.h"
+#include "engine/session/keeper.h"
 #include "engine/session/snapshot.h"
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +13,14 @@ enum {
 };
 #define DEFAULT_DISK_BYTES 8000000000ull
 
+/* While the keeper has the folder locked, what it waits for could not be copied. */
+static bool can_write(const sl_model *model) {
+    return model->prefixes_on_disk && !sl_keeper_is_busy(model->keeper);
+}
+
 static void on_dropped(void *ctx, const sl_state_content *content) {
     const sl_model *model = ctx;
-    if (model->prefixes_on_disk) sl_prefix_disk_add(model->prefixes_on_disk, content);
+    if (can_write(model)) sl_prefix_disk_add(model->prefixes_on_disk, content);
 }
 
 sl_status sl_prefixes_create(sl_model *model, sl_error *err) {
@@ -47,6 +54,7 @@ sl_status sl_prefixes_open_disk(sl_model *model, const sl_disk_cache_options *op
 }
 
 void sl_prefixes_destroy(sl_model *model) {
+    sl_keeper_destroy(model->keeper);
     sl_prefix_tree_destroy(model->prefixes);
     sl_prefix_disk_destroy(model->prefixes_on_disk);
 }
@@ -56,7 +64,7 @@ void sl_prefixes_keep(const sl_session *session, bool ends) {
     uint64_t lengths[SL_MAX_CHECKPOINTS + 1];
     if (session->computed == 0) return;
     const sl_state_content content = sl_session_content(session, lengths);
-    if (ends && model->prefixes_on_disk) sl_prefix_disk_add(model->prefixes_on_disk, &content);
+    if (ends && can_write(model)) sl_prefix_disk_add(model->prefixes_on_disk, &content);
     if (model->prefixes) sl_prefix_tree_add(model->prefixes, &content);
 }
 
@@ -205,6 +213,7 @@ sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t c
                            sl_reuse *out, sl_error *err) {
     found f = {.tokens = tokens, .count = count, .limit = least(most, count - 1)};
     *out = (sl_reuse){.source = "session"};
+    sl_keeper_leave(session->model->keeper, session);
     find(session, &f);
     if (most == count && f.common == count && session->length == count && session->has_logits) {
         *out = (sl_reuse){.reused = count, .same = count, .source = "session"};
@@ -224,6 +233,7 @@ sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t c
     }
     out->reused = session->computed;
     out->reason = reason_of(session, &f, out);
+    sl_draft_truncate(session, 0);
     memcpy(session->tokens, tokens, session->computed * sizeof *tokens);
     session->length = session->known = session->computed; /* what follows counts as new */
     session->has_logits = false;

@@ -1,4 +1,5 @@
 #include "engine/session/scheduler.h"
+#include "engine/session/keeper.h"
 #include <string.h>
 
 /* ---- creation ---- */
@@ -28,6 +29,9 @@ void sl_scheduler_release(sl_scheduler *s) {
     for (uint32_t i = 0; i < s->live_count; i++)
         if (s->live[i]->released) sl_ticket_free(s->live[i]);
     sl_helper_destroy(s->helper);
+    (void)pthread_mutex_lock(&s->model->lock);
+    while (sl_keeper_serve(s->model->keeper, true)) {}
+    (void)pthread_mutex_unlock(&s->model->lock);
     if (s->batch) {
         (void)pthread_mutex_lock(&s->model->lock);
         sl_batch_release(s->batch);
@@ -161,6 +165,7 @@ static void take_prompt(sl_scheduler *s, sl_ticket *t, uint32_t waiting, step_ro
     const uint32_t unit = s->pace.unit;
     size_t pending;
     sl_error error;
+    if (!t->has_begun && sl_keeper_has(s->model->keeper, t->request.session)) return;
     if ((!t->has_begun && sl_ticket_begin_prompt(t, &error) != SL_OK) ||
         sl_ticket_prompt_rows(t, &pending, &error) != SL_OK) {
         fail(t, &error);
@@ -232,6 +237,7 @@ static void keep_ended(sl_scheduler *s) {
         (void)pthread_mutex_unlock(&s->lock);
         if (t->has_begun && !released) sl_ticket_keep(t);
     }
+    s->kept_later = sl_keeper_serve(s->model->keeper, false);
     (void)pthread_mutex_unlock(&s->model->lock);
 }
 
@@ -262,7 +268,7 @@ static uint32_t end_step(sl_scheduler *s) {
     }
     s->ended_count = 0;
     s->in_step = false;
-    const uint32_t left = s->live_count + s->queued;
+    const uint32_t left = s->live_count + s->queued + s->kept_later;
     (void)pthread_mutex_unlock(&s->lock);
     return left;
 }
@@ -275,6 +281,8 @@ static void count_step(sl_scheduler *s, const sl_pace_step *step) {
     stats->seconds += step->seconds;
     stats->decoded_tokens += step->rows;
     stats->prefilled_tokens += step->prefilled;
+    stats->decode_steps += step->decoded > 0;
+    if (step->decoded) stats->decode_seconds += step->seconds;
     if (step->decoded && step->seconds > stats->longest_step_seconds)
         stats->longest_step_seconds = step->seconds;
     stats->steps_over += step->decoded && step->seconds > s->pace.target;
@@ -302,6 +310,8 @@ static sl_status compute(sl_scheduler *s, sl_error *err) {
     }
     sl_scheduler_wait_for_masks(s);
     take_results(s);
+    const bool idle = step.decoded + step.prefilled == 0;
+    s->kept_later = sl_keeper_serve(s->model->keeper, idle);
     return status;
 }
 

@@ -87,8 +87,9 @@ struct sl_scheduler {
     uint32_t live_count, most_live, ended_count;
     sl_ticket *first, **last; /* the queue */
     uint32_t queued, most_queued;
-    uint64_t turns; /* of owners that were given */
-    uint32_t turn;  /* the live one whose prompt is served first */
+    uint64_t turns;      /* of owners that were given */
+    uint32_t kept_later; /* sessions that are not copied for the disk yet */
+    uint32_t turn;       /* the live one whose prompt is served first */
     bool in_step;
     sl_pace pace;
     sl_scheduler_stats stats;

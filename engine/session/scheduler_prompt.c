@@ -2,6 +2,7 @@
  * kept of them. */
 #include "engine/choose/history.h"
 #include "engine/choose/logprobs.h"
+#include "engine/session/keeper.h"
 #include "engine/session/scheduler.h"
 
 /* The prompt continues the session.  Without one, the last token is computed again unless there are
@@ -91,11 +92,21 @@ sl_status sl_ticket_prompt_passed(sl_ticket *t, const sl_batch_entry *entry, sl_
     return SL_OK;
 }
 
+/* Without memory for the keeper, the turn is not on disk. */
+static void write_turn(sl_session *session) {
+    sl_model *model = session->model;
+    sl_error of_keeper;
+    if (!model->prefixes_on_disk) return;
+    if (model->keeper || sl_keeper_create(model, &model->keeper, &of_keeper) == SL_OK)
+        sl_keeper_add(model->keeper, session);
+}
+
 void sl_ticket_keep(sl_ticket *t) {
     sl_session *session = t->request.session;
     sl_error of_other;
     if (!t->request.whole || sl_session_drain(session, &of_other) != SL_OK) return;
     const bool is_prompt = t->done < t->request.prompt_count;
     if (is_prompt && session->length > session->computed) session->length = session->computed;
-    sl_prefixes_keep(session, !is_prompt);
+    sl_prefixes_keep(session, false);
+    if (!is_prompt) write_turn(session);
 }

@@ -494,7 +494,7 @@ static void whole_conversations_are_synced(void **state) {
 
 static void remove_folder(const char *folder) {
     DIR *directory = opendir(folder);
-    char path[600];
+    char path[1024];
     assert_non_null(directory);
     for (const struct dirent *e; (e = readdir(directory));) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);

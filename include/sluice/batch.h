@@ -201,6 +201,8 @@ typedef struct {
     uint64_t masks;                      /* of grammars, computed while passes ran */
     double mask_seconds;                 /* that took so long */
     double mask_wait_seconds;            /* and for which steps waited after their pass */
+    uint64_t decode_steps;               /* in which a sequence decoded, */
+    double decode_seconds;               /* and what they took together */
 } sl_scheduler_stats;
 SL_API SL_CHECKED sl_status sl_scheduler_describe(sl_scheduler *scheduler, sl_scheduler_stats *out,
                                                   sl_error *err);
