@@ -51,8 +51,8 @@ bool server_request_decode(server_shape shape, json_t *body, server_request *out
 bool server_request_decode_count(server_shape shape, json_t *body, server_request *out,
                                  server_error *err) {
     /* A limit is not asked for where only tokens are counted. */
-    if (shape == SERVER_MESSAGES) (void)json_object_set_new(body, "max_tokens", json_integer(1));
-    (void)json_object_del(body, "thinking");
+    if (shape == SERVER_MESSAGES)
+        (void)json_object_set_new(body, "max_tokens", json_integer(INT32_MAX));
     return server_request_decode(shape, body, out, err);
 }
 

@@ -84,7 +84,7 @@ static void return_session(server_engine *e, sl_session *session) {
 /* ---- The queue ---- */
 
 static bool may_begin(const server_answer *a) {
-    return !a->first || a->first->decodes || a->first->ended;
+    return !a->first || a->first->decodes || a->first->over;
 }
 
 static uint64_t *turn_of(server_engine *e, const server_answer *a) {
@@ -174,6 +174,7 @@ static void finish(server_engine *e, server_answer *a, sl_ticket_end end) {
         a->session = NULL;
         e->live--;
     }
+    a->over = true;
     count_end(e, a);
     (void)pthread_mutex_unlock(&e->lock);
     server_job *job = a->job;
@@ -199,21 +200,31 @@ static void begin(server_engine *e, server_answer *a) {
     finish(e, a, SL_END_FAILED);
 }
 
+/* Takes the next answer out of the queue if there is a session for it; NULL: none can begin.  An
+ * answer without a session fails: there is no memory for a single one. */
+static server_answer *take_next(server_engine *e) {
+    (void)pthread_mutex_lock(&e->lock);
+    server_answer *a = choose_next(e);
+    if (a) a->session = take_session(e, a);
+    if (a && !a->session && e->session_count > 0) a = NULL;
+    if (a) {
+        leave_queue(e, a);
+        if (a->session) e->live++;
+        *turn_of(e, a) = ++e->turns;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return a;
+}
+
 /* Gives free sessions to answers that wait. */
 static void admit(server_engine *e) {
-    for (;;) {
-        (void)pthread_mutex_lock(&e->lock);
-        server_answer *a = choose_next(e);
-        sl_session *session = a ? take_session(e, a) : NULL;
-        if (session) {
-            leave_queue(e, a);
-            a->session = session;
-            e->live++;
-            *turn_of(e, a) = ++e->turns;
+    for (server_answer *a; (a = take_next(e));) {
+        if (a->session) {
+            begin(e, a);
+            continue;
         }
-        (void)pthread_mutex_unlock(&e->lock);
-        if (!session) return;
-        begin(e, a);
+        a->result.error = (sl_error){SL_NO_MEMORY, "no memory for a session"};
+        finish(e, a, SL_END_FAILED);
     }
 }
 

@@ -75,7 +75,9 @@ typedef struct server_answer {
     sl_stop_stream stop_stream;
     sl_session *session;
     sl_ticket *ticket;
-    bool decodes, ended, stopped;
+    bool over;  /* under the engine's lock: it has ended */
+    bool ended; /* under the job's lock: the same */
+    bool decodes, stopped;
     double submitted, began, first_token;
     uint64_t number; /* of its arrival */
     sl_expert_totals before;

@@ -14,13 +14,15 @@
 enum {
     THREAD_BYTES = 2 << 20,      /* of stack: JSON is parsed by recursion */
     CONNECTION_BYTES = 64 << 10, /* for headers and what is sent */
-    SEND_BYTES = 8 << 10
+    SEND_BYTES = 8 << 10,
+    BODIES = 8 /* of the largest size that are held at once */
 };
 
 struct server_http {
     server *server;
     struct MHD_Daemon *daemon;
     atomic_uint exchanges;
+    atomic_size_t body_bytes; /* of all requests that are read */
 };
 
 /* ---- What is wrong with a request, before its body is read ---- */
@@ -280,7 +282,10 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         server_text_free(&x->body);
     }
     server_text_add(&x->body, data, *bytes);
+    atomic_fetch_add(&http->body_bytes, *bytes);
+    x->body_bytes += *bytes;
     *bytes = 0;
+    if (atomic_load(&http->body_bytes) > BODIES * http->server->options.body_bytes) return MHD_NO;
     return x->body.failed ? MHD_NO : MHD_YES;
 }
 
@@ -303,6 +308,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     (void)connection, (void)reason;
     if (!x) return;
     if (!http->server->options.quiet) print_line(x);
+    atomic_fetch_sub(&http->body_bytes, x->body_bytes);
     server_exchange_deinit(x);
     free(x);
     *state = NULL;

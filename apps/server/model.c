@@ -1,4 +1,5 @@
 #include "apps/server/model.h"
+#include <ctype.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@ static void name_of(const char *path, char *out, size_t capacity) {
         const size_t length = strlen(out), end = strlen(endings[i]);
         if (length > end && strcmp(out + length - end, endings[i]) == 0) out[length - end] = '\0';
     }
+    for (char *at = out; *at; at++) /* it is part of JSON and of paths */
+        if (!isgraph((unsigned char)*at)) *at = '_';
 }
 
 bool server_model_open(const char *path, const char *id, sl_model *model, server_model *out,
@@ -66,8 +69,7 @@ bool server_model_tokenize(const server_model *model, const char *text, size_t b
 
 bool server_model_grammar(server_model *model, sl_grammar_kind kind, const char *text,
                           sl_grammar **out, sl_error *err) {
-    const sl_grammar_options options = {
-        .struct_size = sizeof options, .ordered = 1, .closed = 1};
+    const sl_grammar_options options = {.struct_size = sizeof options, .ordered = 1, .closed = 1};
     (void)pthread_mutex_lock(&model->grammar_lock);
     const sl_status status =
         sl_grammar_cache_compile(model->grammars, kind, text, strlen(text), &options, out, err);

@@ -35,8 +35,8 @@ typedef struct {
 /* The tokens of a text.  special: special tokens in it are recognised. */
 bool server_model_tokenize(const server_model *model, const char *text, size_t bytes, bool special,
                            server_tokens *out, server_error *err);
-/* A grammar of the model's cache, released with sl_grammar_close.  Properties of JSON come in the order
- * of the schema, and there are no others unless it says so. */
+/* A grammar of the model's cache, released with sl_grammar_close.  Properties of JSON come in the
+ * order of the schema, and there are no others unless it says so. */
 bool server_model_grammar(server_model *model, sl_grammar_kind kind, const char *text,
                           sl_grammar **out, sl_error *err);
 #endif

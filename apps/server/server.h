@@ -39,6 +39,7 @@ typedef struct server_exchange {
     const char *version; /* of the headers: anthropic-version; NULL: none */
     uint64_t owner;
     server_text body;
+    size_t body_bytes; /* counted against what all may have */
     double begun, last_sent;
     bool refused;
     server_error refusal;

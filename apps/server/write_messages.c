@@ -37,6 +37,7 @@ static const char *stop_reason(server_finish finish) {
     switch (finish) {
     case SERVER_FINISH_TEXT:
         return "stop_sequence";
+    case SERVER_FINISH_CANCELLED: /* it took too long */
     case SERVER_FINISH_LENGTH:
         return "max_tokens";
     case SERVER_FINISH_CONTEXT:

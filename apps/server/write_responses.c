@@ -8,9 +8,8 @@ static const char *status_of(const server_result *result) {
     switch (result->finish) {
     case SERVER_FINISH_LENGTH:
     case SERVER_FINISH_CONTEXT:
+    case SERVER_FINISH_CANCELLED: /* it took too long */
         return "incomplete";
-    case SERVER_FINISH_CANCELLED:
-        return "cancelled";
     case SERVER_FINISH_FAILED:
         return "failed";
     default:

@@ -249,7 +249,8 @@ void server_writer_ping(server_writer *w) {
 }
 
 void server_writer_progress(server_writer *w, const sl_ticket_state *state) {
-    if (!w->request->progress || w->begun || state->phase != SL_TICKET_PREFILL ||
+    const bool chunks = w->request->shape == SERVER_CHAT || w->request->shape == SERVER_COMPLETIONS;
+    if (!w->request->progress || !chunks || w->begun || state->phase != SL_TICKET_PREFILL ||
         state->prompt_done == w->progress)
         return;
     w->progress = state->prompt_done;
@@ -319,6 +320,7 @@ void server_add_timings(const server_writer *w, json_t *response) {
 
 const char *server_finish_reason(server_finish finish) {
     switch (finish) {
+    case SERVER_FINISH_CANCELLED: /* it took too long */
     case SERVER_FINISH_LENGTH:
     case SERVER_FINISH_CONTEXT:
         return "length";
