@@ -3,6 +3,7 @@ vanishing clients, the end."""
 import contextlib
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -296,7 +297,8 @@ def test_vanishing(folder):
         first = open_stream(server, LONG)
         first.recv(1000)
         second, third = open_stream(server, LONG), open_stream(server, LONG)
-        check("two wait", wait_until(lambda: requests_now(server)["queued"] == 2), requests_now(server))
+        check("two wait", wait_until(lambda: [requests_now(server)[k] for k in ("live", "queued")] == [1, 2]),
+              requests_now(server))
         got, headers, body = server.request("POST", CHAT, chat(QUESTION))
         check("the queue is full", got == 429 and int(headers.get("retry-after", 0)) > 0, (got, headers))
         check("429 in its form", json.loads(body)["error"]["type"] == "rate_limit_exceeded", body)
@@ -315,6 +317,59 @@ def test_vanishing(folder):
         waits = open_stream(server, chat(QUESTION, max_tokens=5))
         waits.close()
         check("gone at once", wait_until(lambda: requests_now(server)["live"] == 0), requests_now(server))
+
+
+TEMPLATE = """{%- if tools %}{{- '<|im_start|>system\nTools, with <tool_call>: ' }}{%- for tool in tools %}{{- tool | tojson }}
+{%- endfor %}{{- '<|im_end|>\n' }}{%- endif %}{%- for message in messages %}{{- '<|im_start|>' + message.role + '\n' }}
+{%- if message.reasoning_content %}{{- '<think>\n' + message.reasoning_content + '\n</think>\n\n' }}{%- endif %}
+{{- message.content }}{%- for call in message.tool_calls %}
+{{- '\n<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' }}{{- call.function.arguments | tojson }}
+{{- '}\n</tool_call>' }}{%- endfor %}{{- '<|im_end|>\n' }}{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}
+{%- if enable_thinking is not defined or enable_thinking %}{{- '<think>\n' }}
+{%- else %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}{%- endif %}"""
+
+
+def test_thinking(folder):
+    """fable with a chat template that begins with a thought, which only a budget ends."""
+    shared = os.path.join(os.environ.get("SLUICE_SHARED", "../shared"), "models/fable")
+    if not os.path.exists(shared):
+        print("skipped - thinking: there are no shared models")
+        return
+    model = os.path.join(folder, "thinker")
+    shutil.copytree(shared, model)
+    with open(os.path.join(model, "chat_template.jinja"), "w") as file:
+        file.write(TEMPLATE)
+    schema = {"type": "object", "properties": {"warm": {"type": "boolean"}}, "required": ["warm"]}
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
+    form = {"type": "json_schema", "json_schema": {"schema": schema}}
+    with Server("--quiet", model=model) as server:
+        def ask(**more):
+            got, answer = server.json("POST", CHAT, chat(QUESTION, max_tokens=90, **more))
+            return answer["choices"][0]["message"], answer["usage"]["completion_tokens_details"]["reasoning_tokens"]
+
+        message, tokens = ask()
+        check("a thought is no content", message["reasoning_content"] and tokens > 0, message)
+        message, tokens = ask(reasoning_effort="none")
+        check("no thought", "reasoning_content" not in message and message["content"] and tokens == 0, message)
+        message, tokens = ask(reasoning_budget_tokens=4, response_format=form)
+        check("a schema after a thought", message["reasoning_content"] and
+              isinstance(json.loads(message["content"])["warm"], bool), message)
+        for more in {"tool_choice": "required"}, {"response_format": form}:
+            message, tokens = ask(reasoning_budget_tokens=4, tools=tools, **more)
+            calls = message.get("tool_calls")
+            text = calls[0]["function"]["arguments"] if calls else message["content"]
+            check(f"tools with {more}", message["reasoning_content"] and "warm" in json.loads(text), message)
+        _, answer = server.json("POST", "/v1/messages", chat(QUESTION, max_tokens=60, thinking={
+            "type": "enabled", "budget_tokens": 5}))
+        check("a thought in a block", [b["type"] for b in answer["content"]][:1] == ["thinking"], answer)
+        _, _, body = server.request("POST", "/v1/messages", chat(QUESTION, max_tokens=60, stream=True, thinking={
+            "type": "enabled", "budget_tokens": 5}))
+        deltas = [json.loads(d)["delta"]["type"] for n, d in events(body) if n == "content_block_delta"]
+        check("a thought streamed, and signed", "thinking_delta" in deltas and "signature_delta" in deltas, deltas)
+        _, _, body = server.request("POST", "/v1/responses", {"input": QUESTION, "stream": True,
+                                                              "thinking_budget": 5, "max_output_tokens": 60})
+        check("a thought as an item", "response.reasoning_text.delta" in [n for n, _ in events(body)], body)
 
 
 def test_slow_reader():
@@ -395,6 +450,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_vanishing(folder)
         test_end(folder)
+        test_thinking(folder)
     test_slow_reader()
     test_half_requests()
     finish()
