@@ -295,7 +295,7 @@ def test_vanishing(folder):
     subprocess.run([PROGRAM, "synth", "--shape", "small", "--layers", "4", "--quiet", model], check=True)
     with Server("--parallel", "1", "--queue", "2", "--quiet", model=model) as server:
         first = open_stream(server, LONG)
-        first.recv(1000)
+        wait_until(lambda: requests_now(server)["live"] == 1)
         second, third = open_stream(server, LONG), open_stream(server, LONG)
         check("two wait", wait_until(lambda: [requests_now(server)[k] for k in ("live", "queued")] == [1, 2]),
               requests_now(server))
