@@ -124,8 +124,9 @@ bool server_prompt_text(const server_model *model, const json_t *prompt, server_
 /* prepare.c: a job with what its answers need; false after filling err. */
 bool server_job_create(server_engine *engine, const server_request *request, uint64_t owner,
                        server_job **out, server_error *err);
-/* Cancels it and waits until the engine has let go of it.  NULL is allowed. */
-void server_job_destroy(server_job *job);
+/* Cancels it, and waits until the engine has let go of it. */
+void server_job_end(server_job *job);
+void server_job_destroy(server_job *job); /* the same before; NULL is allowed */
 /* Gives a job to the engine; false if the queue is full or the server stops. */
 bool server_job_submit(server_job *job, server_error *err);
 void server_job_cancel(server_job *job);

@@ -307,6 +307,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     server_exchange *x = *state;
     (void)connection, (void)reason;
     if (!x) return;
+    if (x->job) server_job_end(x->job); /* its result is complete then */
     if (!http->server->options.quiet) print_line(x);
     atomic_fetch_sub(&http->body_bytes, x->body_bytes);
     server_exchange_deinit(x);

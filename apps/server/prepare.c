@@ -433,11 +433,14 @@ bool server_job_create(server_engine *engine, const server_request *r, uint64_t 
     return true;
 }
 
+void server_job_end(server_job *job) {
+    if (!job->submitted) return;
+    server_job_cancel(job);
+    while (!server_job_wait(job, 3600)) continue;
+}
+
 void server_job_destroy(server_job *job) {
     if (!job) return;
-    if (job->submitted) {
-        server_job_cancel(job);
-        while (!server_job_wait(job, 3600)) continue;
-    }
+    server_job_end(job);
     release(job);
 }

@@ -3,6 +3,7 @@
 #define SL_APPS_SERVER_SERVER_H
 #include "apps/server/store.h"
 #include "apps/server/writer.h"
+#include <stdatomic.h>
 
 enum { SERVER_MOST_LIST = 64 };
 
@@ -27,7 +28,7 @@ typedef struct server {
     server_store *store;
     double started;
     bool loopback; /* nothing but this machine reaches it */
-    volatile bool draining;
+    atomic_bool draining;
 } server;
 
 /* One request of HTTP and what becomes of it. */

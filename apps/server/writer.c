@@ -274,8 +274,10 @@ server_usage server_writer_usage(const server_writer *w) {
     for (uint32_t i = 0; i < w->count; i++) {
         const server_result *result = w->messages[i].result;
         if (!result) continue;
-        usage.tokens += result->tokens;
-        usage.reasoning += result->reasoning_tokens;
+        if (w->messages[i].complete) { /* until then they are the engine's */
+            usage.tokens += result->tokens;
+            usage.reasoning += result->reasoning_tokens;
+        }
         if (i % w->request->n) continue;
         usage.prompt += result->prompt_tokens;
         usage.reused += result->reused_tokens;
