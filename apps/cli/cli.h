@@ -109,7 +109,10 @@ bool cli_open_session(sl_model *model, const cli_options *options, sl_session **
 /* The toggles among the options in the words of sl_model_options.compile; returns text. */
 enum { CLI_COMPILE_TEXT = 192 };
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]);
-/* The model of the options, or the bundled one; NULL after a message. */
+/* NULL: it is not installed. */
+const char *cli_bundled_model(void);
+/* The model of the options, which may be a name that `sluice list` shows, or the bundled one; NULL
+ * after a message. */
 const char *cli_model_path(const cli_options *options);
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options);
 /* What a model or session that is open says of itself. */

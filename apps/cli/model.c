@@ -1,4 +1,5 @@
 /* model.c - Opens models with the given options, and reports on them. */
+#include "apps/cli/catalog.h"
 #include "apps/cli/cli.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 /* Relative to the program: in the build folder (build/sluice), or where it is installed.  NULL: it
  * is in neither place. */
-static const char *bundled_model(void) {
+const char *cli_bundled_model(void) {
     static char path[PATH_MAX + 64];
     static const char *const places[] = {"/../" BUNDLED_MODEL, "/../share/sluice/" BUNDLED_MODEL};
     char program[PATH_MAX];
@@ -25,8 +26,24 @@ static const char *bundled_model(void) {
     return NULL;
 }
 
+/* A path, or the name of a model that `sluice list` shows.  NULL after a message. */
+static const char *find_model(const char *name) {
+    static char *found;
+    static const char *found_for;
+    if (name[0] == '/' || name[0] == '.' || access(name, F_OK) == 0) return name;
+    if (found_for && strcmp(found_for, name) == 0) return found;
+    free(found);
+    found_for = NULL;
+    if (!cli_catalog_resolve(name, &found)) return NULL;
+    found_for = name;
+    if (!found)
+        (void)cli_fail_text("%s: there is no such file, and sluice list shows no such model", name);
+    return found;
+}
+
 const char *cli_model_path(const cli_options *options) {
-    const char *path = options->model ? options->model : bundled_model();
+    const char *path = options->model ? find_model(options->model) : cli_bundled_model();
+    if (options->model) return path;
     if (!path)
         (void)cli_fail_text("no model is given, and the bundled demo model (" BUNDLED_MODEL
                             ") is not installed; give one with -m PATH or in SLUICE_MODEL");

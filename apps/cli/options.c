@@ -14,6 +14,7 @@ enum {
     PERPLEXITY = 1 << CLI_perplexity,
     TOKENIZE = 1 << CLI_tokenize,
     INFO = 1 << CLI_info,
+    LIST = 1 << CLI_list,
     PACK = 1 << CLI_pack,
     SYNTH = 1 << CLI_synth,
     BENCH = 1 << CLI_bench,

@@ -84,6 +84,9 @@ const char *sl_architecture_names(char *text, size_t capacity);
 /* sl_config_parse with all of them. */
 SL_CHECKED sl_status sl_model_config_parse(const char *json, size_t bytes, sl_arena *arena,
                                            sl_model_config *out, sl_error *err);
+/* The config of a source and where its experts are; both live in arena. */
+SL_CHECKED sl_status sl_model_config_load(sl_source *source, sl_arena *arena, sl_model_config *out,
+                                          sl_expert_table *out_experts, sl_error *err);
 
 SL_CHECKED sl_status sl_architecture_build(const sl_architecture *architecture,
                                            const sl_forward_shape *shape, sl_graph *graph,

@@ -11,7 +11,7 @@ test_help() {
     local command
     holds "sluice --help lists the commands" prints '^  perplexity' --help
     holds "sluice --version" prints '^sluice [0-9]' --version
-    for command in run chat logits perplexity tokenize info pack synth bench inspect ir; do
+    for command in run chat logits perplexity tokenize info list pack synth bench inspect ir; do
         holds "$command --help" prints "^usage: sluice $command" "$command" --help
         holds "$command refuses unknown options" refuses 2 "unknown option '--no-such'" "$command" --no-such
     done
