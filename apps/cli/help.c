@@ -73,7 +73,8 @@ void cli_print_commands(FILE *to) {
                   sl_version());
     for (int c = 0; c < CLI_COMMAND_COUNT; c++)
         (void)fprintf(to, "  %-11s %s\n", cli_command_table[c].name, cli_command_table[c].summary);
-    (void)fprintf(to, "  %-11s %s\n  %-11s %s\n", "help", "explain a command: sluice help COMMAND",
+    (void)fprintf(to, "  %-11s %s\n  %-11s %s\n", "help",
+                  "explain a command, or the configuration file: sluice help COMMAND|config",
                   "version", "print the version");
     (void)fprintf(to, "\nTo get started: sluice run 'Hello!'\n");
 }

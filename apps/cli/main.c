@@ -36,6 +36,10 @@ static int unknown(const char *name) {
 }
 
 static int help(int count, char **words) {
+    if (count > 2 && strcmp(words[2], "config") == 0) {
+        cli_print_config_help(stdout);
+        return CLI_OK;
+    }
     const int command = count > 2 ? find_command(words[2]) : -1;
     if (count > 2 && command < 0) return unknown(words[2]);
     if (command < 0)

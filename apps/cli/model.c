@@ -64,17 +64,6 @@ const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_
     return text;
 }
 
-static void print_opened(const char *path, const sl_model *model) {
-    const sl_model_info info = cli_model_info(model);
-    char size[32];
-    if (cli_is_verbose())
-        cli_note("%s: %s, %s, %s, %u threads, %llu of %llu experts in memory, context of %u", path,
-                 info.architecture, cli_bytes(info.file_bytes, size, sizeof size), info.device,
-                 info.threads, (unsigned long long)info.slot_count,
-                 (unsigned long long)info.expert_count, info.context_tokens);
-    if (info.note) cli_note("%s", info.note);
-}
-
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out) {
     char words[CLI_COMPILE_TEXT];
     const char *path = cli_model_path(options);
@@ -99,11 +88,11 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
     if (!path) return false;
     const sl_status status = sl_model_open(path, &given, out, &err);
     cli_progress_end();
-    if (status == SL_OK)
-        print_opened(path, *out);
-    else
-        (void)cli_fail(&err);
-    return status == SL_OK;
+    if (status != SL_OK) return cli_fail(&err) == CLI_OK;
+    cli_explain_model(options, path, context, *out);
+    const sl_model_info info = cli_model_info(*out);
+    if (info.note) cli_note("%s", info.note);
+    return true;
 }
 
 bool cli_open_session(sl_model *model, const cli_options *options, sl_session **out) {

@@ -19,11 +19,10 @@ static int report(const char *path) {
     char size[32], count[32];
     cli_progress_end();
     if (describe(path, &info, &err) != SL_OK) return cli_fail(&err);
-    (void)fprintf(stderr, "%s: %s, %s parameters, %.2f bits per weight\n", path,
-                  cli_bytes(info.file_bytes, size, sizeof size),
-                  cli_count(info.parameters, count, sizeof count),
-                  8.0 * (double)(info.resident_bytes + info.expert_bytes) /
-                      (double)info.parameters);
+    cli_inform("%s: %s, %s parameters, %.2f bits per weight", path,
+               cli_bytes(info.file_bytes, size, sizeof size),
+               cli_count(info.parameters, count, sizeof count),
+               8.0 * (double)(info.resident_bytes + info.expert_bytes) / (double)info.parameters);
     return CLI_OK;
 }
 
@@ -31,7 +30,7 @@ static int verify(const char *path) {
     sl_error err;
     if (sl_pack_verify(path, cli_writing_progress, NULL, &err) != SL_OK) return cli_fail(&err);
     cli_progress_end();
-    (void)fprintf(stderr, "%s: all checksums match\n", path);
+    cli_inform("%s: all checksums match", path);
     return CLI_OK;
 }
 

@@ -20,7 +20,6 @@ int cli_run_synth(const cli_options *options) {
     if (sl_synth_write(options->shape, destination, &given, &err) != SL_OK) return cli_fail(&err);
     cli_progress_end();
     if (stat(destination, &file) != 0) return cli_fail_text("%s: %m", destination);
-    (void)fprintf(stderr, "%s: %s\n", destination,
-                  cli_bytes((uint64_t)file.st_size, size, sizeof size));
+    cli_inform("%s: %s", destination, cli_bytes((uint64_t)file.st_size, size, sizeof size));
     return CLI_OK;
 }
