@@ -63,7 +63,6 @@ uint64_t cli_random_seed(void);
 /* help.c */
 void cli_print_help(FILE *to, cli_command command);
 void cli_print_commands(FILE *to);
-void cli_print_config_help(FILE *to); /* config.c */
 
 /* terminal.c: everything but answers goes to stderr; colours and bars only on a terminal that has
  * them, and not where NO_COLOR is set. */

@@ -5,33 +5,28 @@
 #include <string.h>
 #include <unistd.h>
 
-void cli_print_config_help(FILE *to) {
-    (void)fputs(
-        "sluice help config - options that a file sets\n"
-        "\n"
-        "The file is $SLUICE_CONFIG, else $XDG_CONFIG_HOME/sluice/config, else\n"
-        "~/.config/sluice/config.  A line sets an option by its long name; what stands below "
-        "[COMMAND]\n"
-        "is for that command only, the rest for every command that has the option:\n"
-        "\n"
-        "  # a comment\n"
-        "  model = ~/models/qwen3-30b-a3b.gguf\n"
-        "  budget = 8GiB\n"
-        "  stats = on\n"
-        "\n"
-        "  [chat]\n"
-        "  context = 16384\n"
-        "  system = Be brief.\n"
-        "\n"
-        "Options without a value are on or off.  ~/ stands for the home folder.  A value in "
-        "double\n"
-        "quotes keeps its spaces.  An option that may be repeated may have several lines.\n"
-        "\n"
-        "The command line is stronger than the environment, that is stronger than the file, and\n"
-        "there the section of the command is stronger than what stands above all sections.\n"
-        "--no-config leaves the file unread; --verbose says which file was read.\n",
-        to);
-}
+const char cli_config_help[] =
+    "The file is $SLUICE_CONFIG, else $XDG_CONFIG_HOME/sluice/config, else\n"
+    "~/.config/sluice/config.  A line sets an option by its long name; what stands below "
+    "[COMMAND]\n"
+    "is for that command only, the rest for every command that has the option:\n"
+    "\n"
+    "  # a comment\n"
+    "  model = ~/models/qwen3-30b-a3b.gguf\n"
+    "  budget = 8GiB\n"
+    "  stats = on\n"
+    "\n"
+    "  [chat]\n"
+    "  context = 16384\n"
+    "  system = Be brief.\n"
+    "\n"
+    "Options without a value are on or off.  ~/ stands for the home folder.  A value in "
+    "double\n"
+    "quotes keeps its spaces.  An option that may be repeated may have several lines.\n"
+    "\n"
+    "The command line is stronger than the environment, that is stronger than the file, and\n"
+    "there the section of the command is stronger than what stands above all sections.\n"
+    "--no-config leaves the file unread; --verbose says which file was read.\n";
 
 /* NULL: there is none to read. */
 static char *find_path(void) {

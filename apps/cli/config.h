@@ -15,7 +15,9 @@ typedef struct {
     size_t count, capacity;
 } cli_config;
 
-/* Reads the file that `sluice help config` tells of.  Names of commands and options are checked,
+extern const char cli_config_help[];
+
+/* Reads the file that the help tells of.  Names of commands and options are checked,
  * values are not.  What is read stays until the program ends.  False after a message. */
 bool cli_config_read(cli_config *out);
 #endif

@@ -1,5 +1,5 @@
 /* main.c - sluice, the program. */
-#include "apps/cli/cli.h"
+#include "apps/cli/config.h"
 #include <signal.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static int unknown(const char *name) {
 
 static int help(int count, char **words) {
     if (count > 2 && strcmp(words[2], "config") == 0) {
-        cli_print_config_help(stdout);
+        (void)printf("sluice help config - options that a file sets\n\n%s", cli_config_help);
         return CLI_OK;
     }
     const int command = count > 2 ? find_command(words[2]) : -1;

@@ -146,28 +146,27 @@ static void mark_given(cli_options *out, set_options set) {
         if (cli_option_table[i].name && *given_of(&cli_option_table[i], out)) set[i] = true;
 }
 
-static const struct {
-    const char *option, *variable;
-} environment[] = {
+const cli_variable cli_environment[] = {
 #define GROUP(...)
 #define OPTION(...)
 #define ALSO(...)
 #define ENVIRONMENT(NAME, VARIABLE) {NAME, VARIABLE},
 #include "apps/cli/options.def"
 };
-enum { VARIABLES = sizeof environment / sizeof environment[0] };
+enum { VARIABLES = sizeof cli_environment / sizeof cli_environment[0] };
+const int cli_environment_count = VARIABLES;
 
 /* NULL: the command does not have it. */
 static const cli_option *option_of_variable(cli_command command, int i) {
-    return find(command, environment[i].option, strlen(environment[i].option), 0);
+    return find(command, cli_environment[i].option, strlen(cli_environment[i].option), 0);
 }
 
 static bool take_environment(cli_command command, cli_options *out, set_options set) {
     for (int i = 0; i < VARIABLES; i++) {
-        const char *value = getenv(environment[i].variable);
+        const char *value = getenv(cli_environment[i].variable);
         const cli_option *o = option_of_variable(command, i);
         if (!o || !value || !value[0] || set[o - cli_option_table]) continue;
-        if (!apply(command, o, environment[i].variable, value, out)) return false;
+        if (!apply(command, o, cli_environment[i].variable, value, out)) return false;
         set[o - cli_option_table] = true;
     }
     return true;
