@@ -46,14 +46,14 @@ install(TARGETS libsluice_shared EXPORT SluiceTargets)
 if(TARGET cuda_images AND NOT SLUICE_CUDA STREQUAL "ptx")
     install(TARGETS cuda_images LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-install(DIRECTORY include/sluice TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/sluice TYPE INCLUDE FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(DIRECTORY models/fable DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/models)
-set(zsh_folder site-functions CACHE STRING "Folder of zsh completions below share/zsh")
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/sluice RENAME copyright)
 install(FILES ${CMAKE_BINARY_DIR}/said/sluice.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${CMAKE_BINARY_DIR}/said/completion.bash RENAME sluice
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES ${CMAKE_BINARY_DIR}/said/completion.zsh RENAME _sluice
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${zsh_folder})
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES ${CMAKE_BINARY_DIR}/said/completion.fish RENAME sluice.fish
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(EXPORT SluiceTargets NAMESPACE sluice:: FILE SluiceConfig.cmake
@@ -68,3 +68,7 @@ endif()
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(tools/sluice.pc.in sluice.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/sluice.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/cpack.cmake.in cpack.cmake @ONLY)
+if(TARGET tests) # of what is installed
+    add_dependencies(tests package)
+endif()

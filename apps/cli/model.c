@@ -4,9 +4,19 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #define BUNDLED_MODEL "models/fable"
+
+/* The path of this program, also where /proc is not mounted. */
+static bool find_program(char path[PATH_MAX]) {
+    const char *started_as = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (length <= 0) return started_as && realpath(started_as, path);
+    path[length] = '\0';
+    return true;
+}
 
 /* Relative to the program: in the build folder (build/sluice), or where it is installed.  NULL: it
  * is in neither place. */
@@ -15,9 +25,7 @@ const char *cli_bundled_model(void) {
     static const char *const places[] = {"/../" BUNDLED_MODEL, "/../share/sluice/" BUNDLED_MODEL};
     char program[PATH_MAX];
     if (access(BUNDLED_MODEL, R_OK) == 0) return BUNDLED_MODEL;
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length <= 0) return NULL;
-    program[length] = '\0';
+    if (!find_program(program)) return NULL;
     *strrchr(program, '/') = '\0';
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         (void)snprintf(path, sizeof path, "%s%s", program, places[i]);
