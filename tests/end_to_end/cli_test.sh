@@ -345,7 +345,9 @@ test_broken_models() {
 
 test_pack() {
     local pack=$folder/golden.sluice
-    holds "pack" runs 0 pack "$golden" "$pack" --quant q8
+    holds "pack" runs 0 pack "$golden" "$pack" --quant q8 --json
+    holds "pack --json" says '"bits_per_weight": [1-9]'
+    holds "... with the size of the file" says "\"file_bytes\": $(stat -c %s "$pack"),"
     holds "pack reports its size" grep -q 'bits per weight' "$folder/stderr"
     holds "a pack is verified" runs 0 pack --verify "$pack"
     holds "a pack runs" runs 0 logits -m "$pack" --tokens "$folder/ids" -o "$folder/packed.safetensors"

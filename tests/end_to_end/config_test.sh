@@ -84,7 +84,8 @@ holds "... the context, and why" says_why "context: 256 tokens of at most 4096 .
 holds "... sampling" says_why "sampling: greedy"
 holds "--quiet" runs 0 run --quiet -n 1 hi
 holds "... prints nothing but the answer" test ! -s "$folder/stderr"
-holds "--quiet of synth" runs 0 synth --quiet --shape small --layers 4 --experts 8 --vocab 256 "$folder/small.sluice"
+holds "--quiet of synth" runs 0 synth --quiet --json --shape small --layers 4 --experts 8 --vocab 256 "$folder/small.sluice"
 holds "... prints nothing" test ! -s "$folder/stderr"
+holds "... but what --json prints" says "\"file_bytes\": $(stat -c %s "$folder/small.sluice")$"
 holds "--quiet still prints errors" refuses 1 "No such file" info --quiet /none
 finish
