@@ -119,8 +119,10 @@ static bool find_commit(const char *repo, cli_catalog *catalog, char commit[COMM
     if (found && !strchr(commit, '/') && commit[0] != '.' && commit[0]) return true;
     path = cli_catalog_text(catalog, "%s/snapshots", repo);
     const listing l = path ? list_folder(path) : (listing){0};
-    found = l.count && strlen(l.items[l.count - 1]->d_name) < COMMIT_BYTES;
-    if (found) (void)strcpy(commit, l.items[l.count - 1]->d_name);
+    const char *last = l.count ? l.items[l.count - 1]->d_name : "";
+    const size_t bytes = strlen(last);
+    found = bytes > 0 && bytes < COMMIT_BYTES;
+    if (found) memcpy(commit, last, bytes + 1);
     free_listing(l);
     free(path);
     return found;

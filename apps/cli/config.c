@@ -144,6 +144,6 @@ static bool read_lines(cli_config *config, char *text) {
 bool cli_config_read(cli_config *out) {
     *out = (cli_config){.path = find_path()};
     if (!out->path) return true;
-    char *text = cli_read_text(out->path);
-    return text && read_lines(out, text);
+    out->text = cli_read_text(out->path);
+    return out->text && read_lines(out, out->text);
 }

@@ -11,6 +11,7 @@ typedef struct {
 
 typedef struct {
     const char *path; /* NULL: there is no file */
+    char *text;       /* what names and values point into */
     cli_setting *items;
     size_t count, capacity;
 } cli_config;
