@@ -91,6 +91,7 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     sl_device_options given = {.threads = options->threads,
                                .isa = options->isa,
                                .pin = options->pin_threads,
+                               .deterministic = options->deterministic != 0,
                                .expert_budget_bytes = sl_memory_device_budget(model, options)};
     sl_launch_options_parse(options->compile, &given);
     if (!options->device || strcmp(options->device, "auto") == 0)
@@ -191,7 +192,8 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
                   .weights = &model->weights,
                   .experts = &model->experts,
                   .slots = model->slots,
-                  .capacity = context},
+                  .capacity = context,
+                  .undivided = options->deterministic && model->device_info.orders_by_rows},
         .chunk_rows = rows,
         .most_wanted = model->slots > 1 ? model->slots : 0,
         .device = model->device,
@@ -265,9 +267,10 @@ static sl_status make_fingerprint(sl_model *model, sl_error *err) {
     for (int i = 0; i < KV_KINDS; i++)
         if (kv_kinds[i].dtype == options->shape.kv_dtype) kv = kv_kinds[i].name;
     (void)snprintf(model->fingerprint.numerics, sizeof model->fingerprint.numerics,
-                   "numerics %d, %s %s, %s keys and values, %s activations", SL_NUMERICS,
+                   "numerics %d, %s %s, %s keys and values, %s activations%s", SL_NUMERICS,
                    model->device_row->name, model->device_info.isa, kv,
-                   options->compile.int8_activations ? "8-bit" : "exact");
+                   options->compile.int8_activations ? "8-bit" : "exact",
+                   options->shape.undivided ? ", deterministic" : "");
     return sl_fingerprint_weights(model->source, &model->fingerprint, err);
 }
 
