@@ -178,8 +178,8 @@ static uint64_t count_program_bytes(const sl_model *model) {
     const uint64_t workspace = sl_device_stats_of(model->device).workspace_bytes;
     const uint64_t device = model->device_meter.bytes, programs = model->program_meter.bytes;
     const uint64_t all = programs + (device > workspace ? device - workspace : 0);
-    return all / (compiled ? compiled : 1) * SL_KEPT_FORWARDS + model->program_meter.peak_bytes -
-           programs;
+    return all / (compiled ? compiled : 1) * sl_forward_most_kept(model->forward) +
+           model->program_meter.peak_bytes - programs;
 }
 
 static sl_status compile_forward(sl_model *model, const sl_model_options *options, sl_error *err) {
