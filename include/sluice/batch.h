@@ -9,9 +9,10 @@
  *   sl_batch_run(batch, err);
  *   sl_session_sample(a, &sampling, &token, err);      // as after sl_session_extend
  *
- * On a CPU, tokens and logits of a session are the same bits whatever else is in the batch.  In
- * models with recurrent layers they depend on where its tokens are divided into calls; division of
- * one call's tokens into passes changes nothing, because it is at multiples of 64 tokens.
+ * On a CPU, and on a GPU with sl_model_options.deterministic, tokens and logits of a session are
+ * the same bits whatever else is in the batch.  In models with recurrent layers they depend on a
+ * CPU on where its tokens are divided into calls; division of one call's tokens into passes changes
+ * nothing, because it is at multiples of 64 tokens.
  *
  * Sessions keep their own calls (sluice.h), between passes.  Calls of one model's sessions, batches
  * and schedulers wait for each other.  Open the model with max_sessions. */
