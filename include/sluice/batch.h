@@ -66,7 +66,8 @@ typedef struct {
     uint64_t expert_hits, expert_misses; /* an expert counts once per pass and layer */
     uint64_t expert_first_reads;         /* those of the misses that were never in memory before */
     uint64_t bytes_read;
-    double stall_seconds; /* in which threads only waited for reads */
+    double stall_seconds;   /* in which threads only waited for reads */
+    double compile_seconds; /* of `seconds`, for sizes that were not compiled yet */
 } sl_batch_stats;
 SL_API SL_CHECKED sl_status sl_batch_describe(const sl_batch *batch, sl_batch_stats *out,
                                               sl_error *err);
