@@ -23,7 +23,7 @@ notes() {
 
 test_help() {
     local command
-    for command in run chat logits perplexity tokenize info pack synth bench inspect ir; do
+    for command in run chat serve logits perplexity tokenize info pack synth bench inspect ir; do
         holds "help of $command fits 100 columns" narrow "$command" --help
         holds "help of $command has an example" says "^example: sluice $command"
         holds "help of $command has groups" says '^Output:$'
