@@ -317,6 +317,10 @@ def test_vanishing(folder):
         check("nothing is left", wait_until(lambda: requests_now(server)["live"] == 0), requests_now(server))
         got, answer = server.json("POST", CHAT, chat(QUESTION, max_tokens=5))
         check("then it answers as before", got == 200, answer)
+        prefills = open_stream(server, chat("word " * 800, stream=True, max_tokens=5))
+        check("a long prompt begins", wait_until(lambda: requests_now(server)["live"] == 1))
+        prefills.close()
+        check("gone in prefill", wait_until(lambda: requests_now(server)["live"] == 0), requests_now(server))
         waits = open_stream(server, chat(QUESTION, max_tokens=5))
         waits.close()
         check("gone at once", wait_until(lambda: requests_now(server)["live"] == 0), requests_now(server))
@@ -414,6 +418,32 @@ def test_half_requests():
         check("it still answers", server.request("GET", "/health")[0] == 200)
 
 
+def test_turns(folder):
+    """One session and two keys: who has asked for little does not wait for who has asked for much."""
+    with Server("--parallel", "1", "--api-key", "busy,rare", "--timeout", "4", "--quiet",
+                model=os.path.join(folder, "model.sluice")) as server:
+        ended = []
+
+        def ask(key, **more):
+            status, answer = server.json("POST", CHAT, chat(QUESTION, max_tokens=120, ignore_eos=True, **more),
+                                         {"X-Api-Key": key})
+            ended.append(key if status == 200 else answer)
+
+        threads = [threading.Thread(target=ask, args=("busy",)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        key = {"X-Api-Key": "rare"}
+        wait_until(lambda: server.json("GET", "/stats", headers=key)[1]["requests"]["queued"] >= 4)
+        ask("rare")
+        for thread in threads:
+            thread.join()
+        check("keys take turns", ended.count("busy") == 6 and ended.index("rare") <= 3, ended)
+        began = time.monotonic()
+        status, answer = server.json("POST", CHAT, chat(QUESTION, max_tokens=3900, ignore_eos=True), key)
+        check("a limit of time", status == 200 and answer["choices"][0]["finish_reason"] == "length" and
+              (answer["usage"]["completion_tokens"] < 3900 or time.monotonic() - began < 4), answer["usage"])
+
+
 def test_end(folder):
     with Server("--quiet") as server:
         stream = open_stream(server, dict(LONG, max_tokens=400))
@@ -452,6 +482,7 @@ def main():
     test_keys()
     with tempfile.TemporaryDirectory() as folder:
         test_vanishing(folder)
+        test_turns(folder)
         test_end(folder)
         test_thinking(folder)
     test_slow_reader()
