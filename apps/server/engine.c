@@ -71,8 +71,8 @@ static sl_session *take_session(server_engine *e, const server_answer *answer) {
     }
     if (e->free_count == 0) return NULL;
     sl_session *session = e->free[best];
-    memmove(&e->free[best], &e->free[best + 1], (e->free_count - best - 1) * sizeof session);
     e->free_count--;
+    for (uint32_t i = best; i < e->free_count; i++) e->free[i] = e->free[i + 1];
     return session;
 }
 
@@ -239,9 +239,8 @@ static void run_task(server_engine *e) {
     const bool more = task->run(task->ctx, session);
     (void)pthread_mutex_lock(&e->lock);
     /* In front: what it has is of no use to others. */
-    memmove(&e->free[1], &e->free[0], e->free_count * sizeof session);
+    for (uint32_t i = e->free_count++; i > 0; i--) e->free[i] = e->free[i - 1];
     e->free[0] = session;
-    e->free_count++;
     if (!more) {
         task->done = true;
         e->task = NULL;
@@ -339,6 +338,7 @@ bool server_engine_run(server_engine *e, server_task_fn *run, void *ctx) {
     task_slot task = {.run = run, .ctx = ctx};
     (void)pthread_mutex_lock(&e->task_lock);
     (void)pthread_mutex_lock(&e->lock);
+    /* cppcheck-suppress autoVariables ; it is taken back below */
     e->task = &task;
     (void)pthread_cond_signal(&e->wake);
     while (!task.done && !e->stopping) (void)pthread_cond_wait(&e->task_done, &e->lock);

@@ -261,6 +261,7 @@ static server_exchange *begin_exchange(server_http *http, struct MHD_Connection 
     return x;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the parameters are libmicrohttpd's */
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *data,
                                   size_t *bytes, void **state) {
@@ -363,11 +364,14 @@ static int listen_at(const char *host, uint16_t port, sl_error *err) {
 }
 
 static uint16_t port_of(int fd) {
-    struct sockaddr_storage address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {0};
     socklen_t bytes = sizeof address;
-    if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) return 0;
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
+    if (getsockname(fd, &address.any, &bytes) != 0) return 0;
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 bool server_http_start(server *s, server_http **out, uint16_t *out_port, sl_error *err) {

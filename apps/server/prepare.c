@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_TOKENS_OF_BIAS = 64 }; /* further ones of a text are left out */
+
 /* ---- The prompt ---- */
 
 static void set_variables(const server_request *r, json_t *variables) {
@@ -159,7 +161,8 @@ static bool text_prompt(const server_model *model, const json_t *text, server_to
     if (!larger) return server_refuse(err, 500, NULL, "no memory for the prompt");
     memmove(larger + before, larger, out->count * sizeof *larger);
     memcpy(larger, begin, before * sizeof *larger);
-    *out = (server_tokens){larger, out->count + before};
+    out->ids = larger;
+    out->count += before;
     return true;
 }
 
@@ -195,36 +198,35 @@ static bool add_biases(const server_model *model, const json_t *item, sl_logit_b
     if (!server_model_tokenize(model, json_string_value(what), json_string_length(what), true,
                                &tokens, err))
         return false;
-    for (size_t i = 0; i < tokens.count && i < 64; i++)
+    for (size_t i = 0; i < tokens.count && i < MOST_TOKENS_OF_BIAS; i++)
         biases[(*count)++] = (sl_logit_bias){tokens.ids[i], bias};
     free(tokens.ids);
     return true;
 }
 
+/* The lists belong to the options afterwards, also if it fails. */
 static bool set_lists(const server_model *model, const server_request *r,
                       sl_sampler_options *options, server_error *err) {
     size_t index;
     json_t *item;
     bool good = true;
     const size_t breakers = json_array_size(r->breakers);
-    const char **texts = calloc(breakers + 1, sizeof *texts);
-    sl_logit_bias *biases = calloc(64 * json_array_size(r->bias) + 1, sizeof *biases);
-    if (!texts || !biases) good = server_refuse(err, 500, NULL, "no memory for the sampler");
-    json_array_foreach(good ? r->bias : NULL, index, item) {
+    const char **texts = r->breakers ? calloc(breakers + 1, sizeof *texts) : NULL;
+    sl_logit_bias *biases =
+        calloc(MOST_TOKENS_OF_BIAS * json_array_size(r->bias) + 1, sizeof *biases);
+    options->logit_bias = biases;
+    options->dry_breakers = texts;
+    options->dry_breaker_count = (uint32_t)breakers;
+    if ((r->breakers && !texts) || !biases)
+        return server_refuse(err, 500, NULL, "no memory for the sampler");
+    json_array_foreach(r->bias, index, item) {
         good = good && add_biases(model, item, biases, &options->logit_bias_count, err);
     }
-    json_array_foreach(good ? r->breakers : NULL, index, item) {
-        texts[index] = json_string_value(item);
-        if (!texts[index])
+    for (size_t i = 0; texts && i < breakers; i++) {
+        texts[i] = json_string_value(json_array_get(r->breakers, i));
+        if (!texts[i])
             good =
                 server_refuse(err, 400, "dry_breakers", "dry_breakers: expected a list of texts");
-    }
-    options->logit_bias = biases;
-    if (r->breakers) {
-        options->dry_breakers = texts;
-        options->dry_breaker_count = (uint32_t)breakers;
-    } else {
-        free(texts);
     }
     return good;
 }

@@ -193,6 +193,14 @@ def test_answers(server):
     check("n", [c["index"] for c in answer["choices"]] == [0, 1, 2], answer)
     _, again = server.json("POST", CHAT, chat(QUESTION, n=3, temperature=1, seed=5))
     check("seed", answer["choices"] == again["choices"], again)
+    for fields in ({"dry_sequence_breakers": ["a"], "dry_multiplier": 1}, {"mirostat": 2, "temperature": 1},
+                   {"min_p": 0.1, "typ_p": 0.9, "xtc_probability": 0.5, "temperature": 1}, {"min_tokens": 3},
+                   {"samplers": ["top_k", "temperature"], "top_k": 1, "temperature": 1}, {"seed": -1},
+                   {"repetition_penalty": 1.01, "frequency_penalty": 0.01}):
+        got, answer = server.json("POST", CHAT, chat(QUESTION, max_tokens=20, **fields))
+        check(f"samplers: {sorted(fields)}", got == 200 and answer["usage"]["completion_tokens"] > 2, answer)
+    _, answer = server.json("POST", CHAT, chat(QUESTION, logit_bias=[["42", False]]))
+    check("a text that is banned", "42" not in answer["choices"][0]["message"]["content"], answer)
     # An agent: a long prompt, twenty tools, streamed; the second turn reuses the first.
     tools = [{"type": "function", "function": {
         "name": f"tool_{i}", "description": "Does something. " * 4, "strict": False, "parameters": {
