@@ -148,7 +148,8 @@ bool server_handle_embeddings(server_exchange *x, server_reply *reply, server_er
     if (x->body.length == 0) return server_refuse(err, 400, NULL, "the request has no body");
     json_t *body = server_json_parse(x->body.bytes, x->body.length, err);
     if (!body) return false;
-    const bool good = read_options(&p, body, &as_base64, err) &&
+    const bool good = server_exchange_use(x, server_json_string(body, "model"), err) &&
+                      read_options(&p, body, &as_base64, err) &&
                       read_texts(&p, json_object_get(body, "input"), err) && compute(x, &p, err);
     if (good) reply->json = response_json(&p, as_base64);
     for (size_t i = 0; p.texts && i < p.count; i++) free(p.texts[i].ids);

@@ -23,7 +23,7 @@ struct server_engine {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, task_done;
-    bool draining, stopping, started;
+    bool stopping, started;
     server_answer *queue, **queue_end; /* in order of arrival */
     uint32_t queued, live;
     uint64_t arrivals, turns, last_turn[OWNER_TURNS];
@@ -311,12 +311,6 @@ bool server_engine_start(server_model *model, const server_engine_options *optio
     return e->started;
 }
 
-void server_engine_drain(server_engine *e) {
-    (void)pthread_mutex_lock(&e->lock);
-    e->draining = true;
-    (void)pthread_mutex_unlock(&e->lock);
-}
-
 void server_engine_stop(server_engine *e) {
     if (!e) return;
     (void)pthread_mutex_lock(&e->lock);
@@ -367,7 +361,7 @@ server_model *server_engine_model(const server_engine *engine) {
 bool server_job_submit(server_job *job, server_error *err) {
     server_engine *e = job->engine;
     (void)pthread_mutex_lock(&e->lock);
-    const bool full = e->queued >= e->options.queue, stopping = e->draining;
+    const bool full = e->queued >= e->options.queue, stopping = e->stopping;
     const uint32_t waiting = e->queued;
     for (uint32_t i = 0; !full && !stopping && i < job->count; i++) {
         server_answer *a = &job->answers[i];

@@ -108,8 +108,6 @@ typedef struct {
 
 bool server_engine_start(server_model *model, const server_engine_options *options,
                          server_engine **out, sl_error *err);
-/* From now on nothing is submitted; what is there goes on. */
-void server_engine_drain(server_engine *engine);
 /* Nothing may be queued or live.  NULL is allowed. */
 void server_engine_stop(server_engine *engine);
 

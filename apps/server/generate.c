@@ -23,11 +23,17 @@ static bool add_previous(server_exchange *x, server_error *err) {
     return true;
 }
 
+bool server_exchange_use(server_exchange *x, const char *name, server_error *err) {
+    x->holds = server_models_hold(x->server, name && name[0] ? name : NULL, err);
+    return x->holds;
+}
+
 static bool begin(server_exchange *x, server_shape shape, server_error *err) {
     json_t *body = NULL;
     if (!parse_body(x, &body, err)) return false;
     x->decoded = true;
-    if (!server_request_decode(shape, body, &x->request, err) || !add_previous(x, err) ||
+    if (!server_request_decode(shape, body, &x->request, err) ||
+        !server_exchange_use(x, x->request.model, err) || !add_previous(x, err) ||
         !server_job_create(x->server->engine, &x->request, x->owner, &x->job, err))
         return false;
     x->writes =
@@ -142,6 +148,7 @@ long server_stream_read(server_exchange *x, char *out, size_t capacity) {
 
 void server_exchange_deinit(server_exchange *x) {
     server_job_destroy(x->job);
+    if (x->holds) server_models_release(x->server);
     if (x->writes) server_writer_deinit(&x->writer);
     if (x->decoded) server_request_deinit(&x->request);
     server_text_free(&x->body);
@@ -154,7 +161,8 @@ static bool count(server_exchange *x, server_shape shape, json_int_t *out, serve
     server_tokens tokens;
     if (!parse_body(x, &body, err)) return false;
     x->decoded = true;
-    if (!server_request_decode_count(shape, body, &x->request, err) || !add_previous(x, err) ||
+    if (!server_request_decode_count(shape, body, &x->request, err) ||
+        !server_exchange_use(x, x->request.model, err) || !add_previous(x, err) ||
         !server_prompt_chat(&x->server->model, &x->request, &tokens, err))
         return false;
     *out = (json_int_t)tokens.count;

@@ -237,6 +237,11 @@ static enum MHD_Result handle(server_exchange *x) {
         reply = (server_reply){.text = "", .constant = true, .type = "text/plain", .status = 204};
         return answer(x, &reply);
     }
+    /* A body may name the model: its handler holds it. */
+    if (!x->route->open && strcmp(x->route->method, "GET") == 0) {
+        x->holds = server_models_hold(x->server, NULL, &err);
+        if (!x->holds) return answer_error(x, &err, false);
+    }
     /* Computing may take longer than a client may be silent. */
     (void)MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
     const bool good = x->route->handle(x, &reply, &err);

@@ -35,14 +35,30 @@ static json_t *model_json(const server_exchange *x) {
     return x->version ? anthropic_model(&x->server->model) : openai_model(&x->server->model);
 }
 
+/* The models of a folder that are not loaded are known by name only. */
+static json_t *model_list(const server_exchange *x) {
+    const server_models *models = &x->server->models;
+    json_t *list = json_pack("[o]", model_json(x));
+    for (uint32_t i = 0; i < models->count; i++) {
+        const char *name = models->names[i];
+        if (strcmp(name, x->server->model.id) == 0) continue;
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:s}", "id", name,
+                            x->version ? "type" : "object", "model", "owned_by", "sluice",
+                            "created", (json_int_t)x->server->model.created, "display_name", name,
+                            "created_at", "1970-01-01T00:00:00Z", "status", "unloaded"));
+    }
+    return list;
+}
+
 bool server_handle_models(server_exchange *x, server_reply *reply, server_error *err) {
     const char *id = x->server->model.id;
     (void)err;
     if (x->version)
-        reply->json = json_pack("{s:[o], s:b, s:s, s:s}", "data", model_json(x), "has_more", 0,
+        reply->json = json_pack("{s:o, s:b, s:s, s:s}", "data", model_list(x), "has_more", 0,
                                 "first_id", id, "last_id", id);
     else
-        reply->json = json_pack("{s:s, s:[o]}", "object", "list", "data", model_json(x));
+        reply->json = json_pack("{s:s, s:o}", "object", "list", "data", model_list(x));
     return true;
 }
 

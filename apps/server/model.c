@@ -7,8 +7,7 @@
 
 enum { GRAMMARS = 256 };
 
-/* The name of the file or folder, without a known ending. */
-static void name_of(const char *path, char *out, size_t capacity) {
+void server_model_name(const char *path, char *out, size_t capacity) {
     static const char *const endings[] = {".gguf", ".sluice"};
     char copy[4096];
     (void)snprintf(copy, sizeof copy, "%s", path);
@@ -28,7 +27,7 @@ bool server_model_open(const char *path, const char *id, sl_model *model, server
     if (id)
         (void)snprintf(out->id, sizeof out->id, "%s", id);
     else
-        name_of(path, out->id, sizeof out->id);
+        server_model_name(path, out->id, sizeof out->id);
     out->info.struct_size = sizeof out->info;
     out->family = sl_message_family_of(model);
     if (sl_model_describe(model, &out->info, err) != SL_OK ||

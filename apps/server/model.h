@@ -22,6 +22,8 @@ typedef struct {
     const char *family;
 } server_model;
 
+/* The name of a file or folder, without a known ending. */
+void server_model_name(const char *path, char *out, size_t capacity);
 /* Takes a model that is open, which it closes.  id: NULL for the name of the file. */
 bool server_model_open(const char *path, const char *id, sl_model *model, server_model *out,
                        sl_error *err);

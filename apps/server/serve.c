@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 enum { STORED_RESPONSES = 1024, STORED_BYTES = 64 << 20, CONNECTIONS = 1024 };
@@ -75,6 +76,8 @@ static bool read_options(const cli_options *options, char *owned[3], server_opti
         .idle_seconds = 30,
         .quiet = options->quiet,
     };
+    if (options->models && (options->model_given || options->alias))
+        return !cli_misuse(CLI_serve, "--models: not with -m or --alias");
     if (options->port_given && options->port > 65535)
         return !cli_misuse(CLI_serve, "--port: expected a number up to 65535");
     if (out->sessions == 0 || out->sessions > 512)
@@ -100,10 +103,11 @@ static bool open_caches(const cli_options *options, sl_model *model) {
     return false;
 }
 
-static bool open_model(const cli_options *options, server *s) {
+static bool open_model(const cli_options *options, const char *path, const char *name, server *s) {
     cli_options how = *options;
     sl_model *model = NULL;
     sl_error err;
+    how.model = path;
     how.sessions = s->options.sessions;
     how.prefix_cache_bytes =
         options->prefix_cache.bytes ? options->prefix_cache.bytes : (uint64_t)512 << 20;
@@ -112,26 +116,54 @@ static bool open_model(const cli_options *options, server *s) {
         sl_model_close(model);
         return false;
     }
-    if (server_model_open(cli_model_path(options), options->alias, model, &s->model, &err))
-        return true;
+    if (server_model_open(path, name, model, &s->model, &err)) return true;
     (void)cli_fail(&err);
     server_model_close(&s->model);
     return false;
 }
 
-static bool start(const cli_options *options, server *s, server_http **http, uint16_t *port) {
+static void unload(server *s) {
+    server_engine_stop(s->engine);
+    s->engine = NULL;
+    server_model_close(&s->model);
+}
+
+/* As server_load_fn; what is wrong is printed. */
+static bool load(server *s, const char *path, const char *name, sl_error *err) {
+    const cli_options *options = s->models.load_ctx;
     const server_engine_options how = {
         .sessions = s->options.sessions,
         .queue = options->queue_given ? options->queue : 256,
         .buffer_bytes = (size_t)1 << 20,
     };
+    *err = (sl_error){SL_INVALID, "the server's messages say why"};
+    if (!path) {
+        unload(s);
+        return true;
+    }
+    if (!open_model(options, path, name, s)) return false;
+    if (server_engine_start(&s->model, &how, &s->engine, err)) return true;
+    (void)cli_fail(err);
+    unload(s);
+    return false;
+}
+
+/* The model of the options, or the first of the folder. */
+static bool load_first(const cli_options *options, server *s) {
+    sl_error err;
+    if (options->models && !server_models_find(&s->models, options->models, &err))
+        return cli_fail(&err) == CLI_OK;
+    const char *path = options->models ? s->models.paths[0] : cli_model_path(options);
+    const char *name = options->models ? s->models.names[0] : options->alias;
+    return path && load(s, path, name, &err);
+}
+
+static bool start(server *s, server_http **http, uint16_t *port) {
     sl_error err = {SL_NO_MEMORY, "no memory for the server"};
     s->store = server_store_create(STORED_RESPONSES, STORED_BYTES);
     s->loopback = server_address_is_loopback(s->options.host);
     s->started = server_seconds();
-    if (s->store && server_engine_start(&s->model, &how, &s->engine, &err) &&
-        server_http_start(s, http, port, &err))
-        return true;
+    if (s->store && server_http_start(s, http, port, &err)) return true;
     (void)cli_fail(&err);
     return false;
 }
@@ -147,6 +179,9 @@ static void print_address(const server *s, uint16_t port) {
                  "ANTHROPIC_BASE_URL at http://%s:%u\n",
                  host, port, host, port);
     (void)fflush(stdout);
+    if (s->models.count > 1)
+        cli_note("the other %u models of the folder are loaded when a request names them",
+                 s->models.count - 1);
     if (!s->loopback && s->options.key_count == 0)
         cli_note("everyone who reaches %s can use this server; --api-key asks for a key",
                  s->options.host);
@@ -154,16 +189,17 @@ static void print_address(const server *s, uint16_t port) {
 
 /* ---- The end ---- */
 
+/* The handler may run on a thread of the model, which does not wake this one. */
 static void wait_for_signal(void) {
+    const struct timespec second = {.tv_sec = 1};
     sigset_t none;
     (void)sigemptyset(&none);
-    while (!signals) (void)sigsuspend(&none);
+    while (!signals) (void)pselect(0, NULL, NULL, NULL, &second, &none);
 }
 
 /* Lets requests that were begun come to their end; a second signal ends the process at once. */
 static void drain(server *s, server_http *http) {
     s->draining = true;
-    server_engine_drain(s->engine);
     server_http_quiesce(http);
     const uint32_t left = server_http_exchanges(http);
     if (left) cli_note("%u requests come to their end; a second signal ends them", left);
@@ -185,12 +221,15 @@ int cli_run_serve(const cli_options *options) {
     char *owned[3] = {NULL, NULL, NULL};
     uint16_t port = 0;
     int result = CLI_USAGE;
+    server_models_init(&s.models);
+    s.models.load = load;
+    s.models.load_ctx = options;
     if (!read_options(options, owned, &s.options)) goto done;
     result = CLI_FAILED;
-    if (!open_model(options, &s)) goto done;
+    if (!load_first(options, &s)) goto done;
     catch_signals();
     block_signals(true);
-    if (start(options, &s, &http, &port)) {
+    if (start(&s, &http, &port)) {
         print_address(&s, port);
         wait_for_signal();
         block_signals(false);
@@ -198,10 +237,10 @@ int cli_run_serve(const cli_options *options) {
         result = CLI_OK;
     }
     server_http_stop(http);
-    server_engine_stop(s.engine);
     server_store_destroy(s.store);
-    server_model_close(&s.model);
+    if (s.models.current != SERVER_NO_MODEL) unload(&s);
 done:
+    server_models_deinit(&s.models);
     for (int i = 0; i < 3; i++) free(owned[i]);
     return result;
 }

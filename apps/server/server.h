@@ -1,6 +1,7 @@
 /* server.h - What the parts of `sluice serve` share. */
 #ifndef SL_APPS_SERVER_SERVER_H
 #define SL_APPS_SERVER_SERVER_H
+#include "apps/server/models.h"
 #include "apps/server/store.h"
 #include "apps/server/writer.h"
 #include <stdatomic.h>
@@ -23,7 +24,8 @@ typedef struct {
 
 typedef struct server {
     server_options options;
-    server_model model;
+    server_models models;
+    server_model model; /* the one that is loaded, and what computes with it */
     server_engine *engine;
     server_store *store;
     double started;
@@ -43,6 +45,7 @@ typedef struct server_exchange {
     size_t body_bytes; /* counted against what all may have */
     double begun, last_sent;
     bool refused;
+    bool holds; /* the model */
     server_error refusal;
     bool decoded;
     server_request request;
@@ -88,6 +91,8 @@ bool server_exchange_gone(const server_exchange *x);
 
 /* generate.c: the next bytes of a stream: their number, 0 at its end, -1 if it breaks off. */
 long server_stream_read(server_exchange *x, char *out, size_t capacity);
+/* Holds the model of this name until the exchange ends; NULL or "": the one that is there. */
+bool server_exchange_use(server_exchange *x, const char *name, server_error *err);
 void server_exchange_deinit(server_exchange *x);
 
 #define ROUTE(METHOD, PATH, HANDLER, ...) server_handler server_handle_##HANDLER;

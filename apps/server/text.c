@@ -6,7 +6,10 @@
 static bool parse(server_exchange *x, json_t **out, server_error *err) {
     if (x->body.length == 0) return server_refuse(err, 400, NULL, "the request has no body");
     *out = server_json_parse(x->body.bytes, x->body.length, err);
-    return *out != NULL;
+    if (!*out) return false;
+    if (server_exchange_use(x, server_json_string(*out, "model"), err)) return true;
+    json_decref(*out);
+    return false;
 }
 
 static json_t *token_text(const server_model *model, sl_token token) {

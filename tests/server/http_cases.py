@@ -452,6 +452,41 @@ def test_turns(folder):
               (answer["usage"]["completion_tokens"] < 3900 or time.monotonic() - began < 4), answer["usage"])
 
 
+def test_models(folder):
+    """A folder with two models, of which one is loaded at a time."""
+    models = os.path.join(folder, "models")
+    os.mkdir(models)
+    shutil.copy("models/fable/fable.sluice", os.path.join(models, "a.sluice"))
+    os.symlink(os.path.join(folder, "model.sluice"), os.path.join(models, "b.sluice"))
+    with open(os.path.join(models, "broken.gguf"), "w") as file:
+        file.write("no model")
+    with Server("--models", models, "--quiet", model=None) as server:
+        _, answer = server.json("GET", "/v1/models")
+        check("models of a folder", sorted(m["id"] for m in answer["data"]) == ["a", "b", "broken"], answer)
+
+        def ask(name, **more):
+            return server.json("POST", CHAT, chat(QUESTION, model=name, max_tokens=20, **more))
+
+        for name in "a", "b", "b", "a":
+            got, answer = ask(name)
+            check(f"model {name}", got == 200 and answer["model"] == name, answer)
+        check("the answer of the first", answer["choices"][0]["message"]["content"] == "17 + 25 = 42.", answer)
+        got, answer = ask("c")
+        check("a model that is not there", got == 404 and answer["error"]["code"] == "model_not_found", answer)
+        got, answer = ask("broken")
+        check("a model that is broken", got == 400 and answer["error"]["param"] == "model", answer)
+        check("no model is loaded then", server.request("GET", "/props")[0] == 503)
+        results = []
+        threads = [threading.Thread(target=lambda n=n: results.append((n, ask(n)[1].get("model"))))
+                   for n in ["a", "b"] * 4]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        check("two models at once", all(a == b for a, b in results), results)
+        check("SIGTERM with several models", server.stop() == 0)
+
+
 def test_end(folder):
     with Server("--quiet") as server:
         stream = open_stream(server, dict(LONG, max_tokens=400))
@@ -491,6 +526,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_vanishing(folder)
         test_turns(folder)
+        test_models(folder)
         test_end(folder)
         test_thinking(folder)
     test_slow_reader()

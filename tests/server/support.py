@@ -32,7 +32,7 @@ class Server:
     def __init__(self, *args, model=MODEL):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_M")}
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "-m", model, "--port", "0", *args], stdout=subprocess.PIPE,
+            [PROGRAM, "serve", *(["-m", model] if model else []), "--port", "0", *args], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, env=environment)
         self.log = []
         line = self.process.stdout.readline()

@@ -1,0 +1,134 @@
+#include "apps/server/models.h"
+#include "apps/server/server.h"
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void server_models_init(server_models *m) {
+    *m = (server_models){.current = 0};
+    (void)pthread_mutex_init(&m->lock, NULL);
+    (void)pthread_cond_init(&m->changed, NULL);
+}
+
+void server_models_deinit(server_models *m) {
+    for (uint32_t i = 0; i < m->count; i++) {
+        free(m->paths[i]);
+        free(m->names[i]);
+    }
+    (void)pthread_mutex_destroy(&m->lock);
+    (void)pthread_cond_destroy(&m->changed);
+}
+
+/* ---- The folder ---- */
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), bytes = strlen(end);
+    return length > bytes && strcmp(text + length - bytes, end) == 0;
+}
+
+static bool is_model(const char *path) {
+    char config[4096 + 16];
+    (void)snprintf(config, sizeof config, "%s/config.json", path);
+    return ends_with(path, ".gguf") || ends_with(path, ".sluice") || access(config, R_OK) == 0;
+}
+
+static bool add(server_models *m, const char *path) {
+    char name[128];
+    server_model_name(path, name, sizeof name);
+    char *const copies[] = {strdup(path), strdup(name)};
+    if (m->count == SERVER_MOST_MODELS || !copies[0] || !copies[1]) {
+        free(copies[0]);
+        free(copies[1]);
+        return false;
+    }
+    m->paths[m->count] = copies[0];
+    m->names[m->count++] = copies[1];
+    return true;
+}
+
+bool server_models_find(server_models *m, const char *folder, sl_error *err) {
+    struct dirent **entries = NULL;
+    const int count = scandir(folder, &entries, NULL, alphasort);
+    bool good = true;
+    for (int i = 0; i < count; i++) {
+        char path[4096];
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && is_model(path)) good = add(m, path) && good;
+        free(entries[i]);
+    }
+    free(entries);
+    if (good && m->count) return true;
+    *err = (sl_error){.status = SL_IO};
+    (void)snprintf(err->message, sizeof err->message, "%s: %s", folder,
+                   count < 0 ? "the folder cannot be read"
+                   : good    ? "there is no model in it"
+                             : "there are too many models in it");
+    return false;
+}
+
+/* ---- Holding ---- */
+
+static uint32_t find(const server_models *m, const char *name) {
+    for (uint32_t i = 0; i < m->count; i++)
+        if (strcmp(m->names[i], name) == 0) return i;
+    return SERVER_NO_MODEL;
+}
+
+/* Waits until the model is there, or until the other one may be taken away.  With the lock held. */
+static void wait_for_turn(server_models *m, uint32_t index) {
+    while (m->loading || (index == m->current ? m->wanted > 0 : m->uses > 0)) {
+        const bool wants = index != m->current;
+        m->wanted += wants;
+        (void)pthread_cond_wait(&m->changed, &m->lock);
+        m->wanted -= wants;
+    }
+}
+
+/* With the lock held, which it gives up meanwhile. */
+static bool load(server *s, uint32_t index, server_error *err) {
+    server_models *m = &s->models;
+    sl_error cause = {SL_NO_MEMORY, ""};
+    const bool loaded = m->current != SERVER_NO_MODEL;
+    m->loading = true;
+    (void)pthread_mutex_unlock(&m->lock);
+    if (loaded) (void)m->load(s, NULL, NULL, &cause);
+    const bool good = m->load(s, m->paths[index], m->names[index], &cause);
+    (void)pthread_mutex_lock(&m->lock);
+    m->loading = false;
+    m->current = good ? index : SERVER_NO_MODEL;
+    (void)pthread_cond_broadcast(&m->changed);
+    return good || server_refuse(err, 400, "model", "the model '%s' cannot be loaded: %s",
+                                 m->names[index], cause.message);
+}
+
+static bool hold(server *s, const char *name, server_error *err) {
+    server_models *m = &s->models;
+    uint32_t index = name && m->count ? find(m, name) : m->current;
+    if (name && index == SERVER_NO_MODEL) {
+        (void)server_refuse(err, 404, "model", "there is no model '%.100s'", name);
+        err->code = "model_not_found";
+        return false;
+    }
+    if (index == SERVER_NO_MODEL)
+        return server_refuse(err, 503, NULL,
+                             "no model is loaded; a request that names one loads it");
+    wait_for_turn(m, index);
+    if (index != m->current && !load(s, index, err)) return false;
+    m->uses++;
+    return true;
+}
+
+bool server_models_hold(server *s, const char *name, server_error *err) {
+    (void)pthread_mutex_lock(&s->models.lock);
+    const bool held = hold(s, name, err);
+    (void)pthread_mutex_unlock(&s->models.lock);
+    return held;
+}
+
+void server_models_release(server *s) {
+    (void)pthread_mutex_lock(&s->models.lock);
+    s->models.uses--;
+    (void)pthread_cond_broadcast(&s->models.changed);
+    (void)pthread_mutex_unlock(&s->models.lock);
+}
