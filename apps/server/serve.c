@@ -3,10 +3,10 @@
 #include "apps/server/checks.h"
 #include "apps/server/server.h"
 #include <ctype.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/select.h>
 #include <unistd.h>
 
 enum { STORED_RESPONSES = 1024, STORED_BYTES = 64 << 20, CONNECTIONS = 1024 };
@@ -194,7 +194,7 @@ static void wait_for_signal(void) {
     const struct timespec second = {.tv_sec = 1};
     sigset_t none;
     (void)sigemptyset(&none);
-    while (!signals) (void)pselect(0, NULL, NULL, NULL, &second, &none);
+    while (!signals) (void)ppoll(NULL, 0, &second, &none);
 }
 
 /* Lets requests that were begun come to their end; a second signal ends the process at once. */
