@@ -81,6 +81,7 @@ void sl_session_destroy(sl_session *session) {
     sl_batch_leave(session);
     sl_watcher_destroy(sl_watcher_of(session));
     sl_checkpoints_deinit(&session->checkpoints);
+    sl_kv_pages_truncate(sl_forward_kv_pages(session->model->forward), session->slot, 0);
     session->model->slot_taken[session->slot] = false;
     if (session->model->waiting == session) session->model->waiting = NULL;
     (void)pthread_mutex_unlock(&session->model->lock);
@@ -201,7 +202,8 @@ sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *
                        length, before, context);
     (void)pthread_mutex_lock(&session->model->lock);
     sl_status status = sl_session_drain(session, err);
-    if (status == SL_OK) status = sl_forward_fake_kv(session->model->forward, session->slot, err);
+    if (status == SL_OK)
+        status = sl_forward_fake_kv(session->model->forward, session->slot, (uint32_t)length, err);
     if (status == SL_OK) {
         for (size_t i = before; i < length; i++) session->tokens[i] = session->tokens[before - 1];
         session->length = session->computed = session->known = length;

@@ -42,7 +42,7 @@ typedef struct {
 static inline int64_t sl_kv_blocks(int64_t capacity) {
     return (capacity + SL_KV_LANES - 1) / SL_KV_LANES;
 }
-static inline int64_t sl_kv_pages(int64_t positions) {
+static inline int64_t sl_kv_page_count(int64_t positions) {
     return (positions + SL_KV_PAGE - 1) / SL_KV_PAGE;
 }
 /* The dtype of values for a dtype of keys. */

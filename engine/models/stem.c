@@ -20,6 +20,8 @@ sl_hidden_value sl_block_stem(sl_builder *b) {
     sl_tokens_value tokens = sl_input_tokens(b, ids);
     b->rows.slots = sl_input_slots(b, ids);
     b->rows.positions = sl_input_positions(b, ids);
+    b->rows.pages = sl_input_pages(
+        b, sl_type_make(SL_DTYPE_i32, 2, ids.shape.dims[0], sl_kv_page_count(b->shape->capacity)));
     sl_graph_scope(g, "embedding");
     if (b->shape->chooses) {
         b->chosen = sl_state_chosen(b);

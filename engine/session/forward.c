@@ -45,6 +45,8 @@ struct sl_forward {
     int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS],
         wanted[SL_MAX_FORWARD_ROWS];
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
+    int32_t *pages;        /* [SL_MAX_FORWARD_ROWS][pages of a sequence]; NULL until it is bound */
+    sl_kv_pages *kv_pages; /* likewise */
     compiled_forward kept[SL_KEPT_FORWARDS];
     compiled_forward *started; /* the one under way, or finished last; NULL: none */
     compiled_forward *ran;     /* the one that sl_forward_run ran last; NULL: none */
@@ -71,6 +73,14 @@ static void release_state(const sl_forward *forward, void *data, uint64_t bytes)
         sl_release(forward->options.allocator, data, bytes, STATE_ALIGN);
 }
 
+static sl_status copy_state(const sl_forward *forward, void *to, const void *from, uint64_t bytes,
+                            sl_error *err) {
+    sl_device *device = forward->options.device;
+    if (device) return device->ops->copy_within(device, to, from, bytes, err);
+    memcpy(to, from, bytes);
+    return SL_OK;
+}
+
 static bool has_start(const sl_forward *forward) {
     return forward->options.device && forward->options.device->ops->start;
 }
@@ -88,6 +98,7 @@ static void *memory_of_input(sl_forward *forward, sl_forward_input input) {
     void *const memory[SL_FORWARD_INPUT_COUNT] = {[SL_FORWARD_INPUT_TOKENS] = forward->tokens,
                                                   [SL_FORWARD_INPUT_SLOTS] = forward->slots,
                                                   [SL_FORWARD_INPUT_POSITIONS] = forward->positions,
+                                                  [SL_FORWARD_INPUT_PAGES] = forward->pages,
                                                   [SL_FORWARD_INPUT_WANTED] = forward->wanted,
                                                   [SL_FORWARD_INPUT_SAMPLING] = forward->sampling};
     return memory[input];
@@ -354,6 +365,24 @@ static sl_status compile_usual(sl_forward *forward, sl_error *err) {
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
 }
 
+/* ---- pages of the KV cache ---- */
+
+static uint32_t pages_each(const sl_forward *forward) {
+    return (uint32_t)sl_kv_page_count(forward->options.shape.capacity);
+}
+
+/* The tables of a pass: those of more rows than usual are not touched. */
+static uint64_t table_bytes(const sl_forward *forward, uint32_t rows) {
+    return (uint64_t)rows * pages_each(forward) * sizeof *forward->pages;
+}
+
+uint64_t sl_forward_table_bytes(const sl_forward *forward) {
+    const sl_forward_options *o = &forward->options;
+    const uint64_t tables = (uint64_t)o->shape.slots * pages_each(forward) * sizeof(int32_t);
+    return table_bytes(forward, o->chunk_rows ? o->chunk_rows : 1) + tables +
+           (uint64_t)sl_forward_pages(&o->shape) * 2 * sizeof(int32_t);
+}
+
 sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out, sl_error *err) {
     sl_forward *forward = sl_allocate(options->allocator, sizeof *forward, _Alignof(sl_forward));
     if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
@@ -368,9 +397,56 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     return status;
 }
 
+static sl_status copy_page(void *ctx, int32_t from, int32_t to, sl_error *err) {
+    const sl_forward *forward = ctx;
+    for (uint32_t i = 0; i < forward->state_count; i++) {
+        const state *s = &forward->states[i];
+        if (s->kind != SL_STATE_KV) continue;
+        char *data = s->data;
+        SL_TRY(copy_state(forward, data + (uint64_t)to * s->bytes_each,
+                          data + (uint64_t)from * s->bytes_each, s->bytes_each, err));
+    }
+    return SL_OK;
+}
+
+static sl_status make_pages(sl_forward *forward, sl_error *err) {
+    const sl_forward_shape *shape = &forward->options.shape;
+    const sl_kv_pages_options options = {.count = (uint32_t)sl_forward_pages(shape),
+                                         .slots = shape->slots,
+                                         .most = pages_each(forward),
+                                         .copy = copy_page,
+                                         .ctx = forward,
+                                         .allocator = forward->options.allocator};
+    const uint64_t bytes = table_bytes(forward, SL_MAX_FORWARD_ROWS);
+    forward->pages = sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
+    if (!forward->pages) return sl_no_memory(err, "the pages of a forward pass", bytes);
+    return sl_kv_pages_create(&options, &forward->kv_pages, err);
+}
+
+sl_kv_pages *sl_forward_kv_pages(const sl_forward *forward) {
+    return forward->kv_pages;
+}
+
+/* The pages of each row, after those that the rows of a sequence are written to were made so. */
+static sl_status set_pages(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    const uint32_t each = pages_each(forward);
+    for (uint32_t i = 0, end; i < rows->count; i = end) {
+        const uint32_t slot = (uint32_t)rows->slots[i];
+        for (end = i + 1; end < rows->count && rows->slots[end] == rows->slots[i];) end++;
+        SL_TRY(sl_kv_pages_write(forward->kv_pages, slot, (uint32_t)rows->positions[i],
+                                 (uint64_t)(uint32_t)rows->positions[end - 1] + 1, err));
+        uint32_t used;
+        const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, &used);
+        for (uint32_t t = i; t < end; t++)
+            memcpy(forward->pages + (size_t)t * each, table, used * sizeof *table);
+    }
+    return SL_OK;
+}
+
 sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err) {
     forward->options.experts_source = experts;
     SL_TRY(allocate_states(forward, err));
+    SL_TRY(make_pages(forward, err));
     for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
         if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
     forward->bound = true;
@@ -383,6 +459,8 @@ void sl_forward_destroy(sl_forward *forward) {
     for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) discard(forward, &forward->kept[i]);
     for (uint32_t i = 0; i < forward->state_count; i++)
         release_state(forward, forward->states[i].data, forward->states[i].bytes);
+    sl_kv_pages_destroy(forward->kv_pages);
+    sl_release(allocator, forward->pages, table_bytes(forward, SL_MAX_FORWARD_ROWS), STATE_ALIGN);
     sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
     sl_arena_deinit(&forward->arena);
     sl_release(allocator, forward, sizeof *forward, _Alignof(sl_forward));
@@ -428,7 +506,7 @@ sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, 
         memcpy(forward->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
     else /* used by sized passes */
         for (uint32_t i = 0; i < rows->wanted; i++) forward->wanted[i] = (int32_t)i;
-    return SL_OK;
+    return forward->bound ? set_pages(forward, rows, err) : SL_OK;
 }
 
 static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
@@ -578,16 +656,12 @@ void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint) {
 /* Walks the recurrent states of a slot, in either direction. */
 static sl_status copy_recurrent(sl_forward *forward, uint32_t slot, char *checkpoint, bool save,
                                 sl_error *err) {
-    sl_device *device = forward->options.device;
     for (uint32_t i = 0; i < forward->state_count; i++) {
         const state *s = &forward->states[i];
         if (s->kind != SL_STATE_RECURRENT) continue;
         char *here = (char *)s->data + slot * s->bytes_each;
         char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
-        if (device)
-            SL_TRY(device->ops->copy_within(device, to, from, s->bytes_each, err));
-        else
-            memcpy(to, from, s->bytes_each);
+        SL_TRY(copy_state(forward, to, from, s->bytes_each, err));
         checkpoint += s->bytes_each;
     }
     return SL_OK;
@@ -610,7 +684,7 @@ bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_s
     return true;
 }
 
-uint64_t sl_forward_kv_bytes(const sl_forward *forward) {
+uint64_t sl_forward_page_bytes(const sl_forward *forward) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < forward->state_count; i++)
         if (forward->states[i].kind == SL_STATE_KV) bytes += forward->states[i].bytes_each;
@@ -648,20 +722,30 @@ static sl_status fill_with_noise(sl_forward *forward, const state *s, void *into
     return SL_OK;
 }
 
-sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, sl_error *err) {
+/* One state of one page. */
+static sl_status fake_page(sl_forward *forward, const state *s, int32_t page, uint64_t seed,
+                           sl_error *err) {
     sl_device *device = forward->options.device;
-    if (!device) return sl_fail(err, SL_UNSUPPORTED, "a context can only be simulated on a device");
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        const state *s = &forward->states[i];
-        if (s->kind != SL_STATE_KV) continue;
-        void *noise = sl_resize(forward->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
-        if (!noise) return sl_no_memory(err, "a simulated context", s->bytes_each);
-        sl_status status = fill_with_noise(forward, s, noise, i, err);
-        if (status == SL_OK)
-            status = device->ops->copy_in(device, (char *)s->data + slot * s->bytes_each, noise,
-                                          s->bytes_each, err);
-        sl_release(forward->options.allocator, noise, s->bytes_each, STATE_ALIGN);
-        SL_TRY(status);
-    }
+    void *noise = sl_resize(forward->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
+    if (!noise) return sl_no_memory(err, "a simulated context", s->bytes_each);
+    sl_status status = fill_with_noise(forward, s, noise, seed, err);
+    if (status == SL_OK)
+        status = device->ops->copy_in(device, (char *)s->data + (uint64_t)page * s->bytes_each,
+                                      noise, s->bytes_each, err);
+    sl_release(forward->options.allocator, noise, s->bytes_each, STATE_ALIGN);
+    return status;
+}
+
+sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, uint32_t positions,
+                             sl_error *err) {
+    if (!forward->options.device)
+        return sl_fail(err, SL_UNSUPPORTED, "a context can only be simulated on a device");
+    SL_TRY(sl_kv_pages_write(forward->kv_pages, slot, 0, positions, err));
+    const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, NULL);
+    for (uint32_t i = 0; i < forward->state_count; i++)
+        for (uint32_t page = 0; page * (uint64_t)SL_KV_PAGE < positions; page++)
+            if (forward->states[i].kind == SL_STATE_KV)
+                SL_TRY(fake_page(forward, &forward->states[i], table[page],
+                                 i + (uint64_t)page * forward->state_count, err));
     return SL_OK;
 }

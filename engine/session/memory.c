@@ -43,7 +43,8 @@ void sl_memory_measure(const sl_model *model, uint64_t expert_bytes, sl_memory_u
     *use = (sl_memory_use){.struct_size = sizeof *use};
     use->weight_bytes = sl_weights_bytes(&model->weights);
     use->expert_bytes = expert_bytes;
-    use->session_bytes = (uint64_t)model->slots * session_bytes(model);
+    use->session_bytes =
+        (uint64_t)model->slots * session_bytes(model) + sl_forward_table_bytes(model->forward);
     if (device.total_bytes == 0) { /* it uses host memory */
         use->state_bytes = sl_forward_describe(model->forward).state_bytes;
         use->checkpoint_bytes = (uint64_t)model->slots * checkpoints.count * checkpoints.bytes_each;

@@ -12,6 +12,8 @@
 void sl_session_restore(sl_session *session, size_t length) {
     if (length > session->computed) length = session->computed;
     session->computed = sl_checkpoints_restore(&session->checkpoints, length);
+    sl_kv_pages_truncate(sl_forward_kv_pages(session->model->forward), session->slot,
+                         session->computed);
     session->has_logits = false;
 }
 

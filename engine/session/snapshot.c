@@ -5,6 +5,7 @@
 void sl_session_clear(sl_session *session) {
     if (session->model->waiting == session) session->model->waiting = NULL;
     session->length = session->computed = session->known = 0;
+    sl_kv_pages_truncate(sl_forward_kv_pages(session->model->forward), session->slot, 0);
     session->checkpoints.count = 0;
     session->has_logits = false;
     session->found = session->logits;
@@ -200,7 +201,7 @@ static sl_status copy_checkpoints(sl_session *session, const sl_session *from, s
 
 sl_status sl_session_copy(sl_session *session, const sl_session *from, sl_error *err) {
     sl_session_clear(session);
-    SL_TRY(sl_slot_copy(session->model->forward, from->slot, session->slot, from->computed, err));
+    SL_TRY(sl_slot_share(session->model->forward, from->slot, session->slot, from->computed, err));
     const sl_status status = copy_checkpoints(session, from, err);
     if (status != SL_OK) {
         sl_session_clear(session);

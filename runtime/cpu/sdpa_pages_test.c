@@ -273,7 +273,7 @@ static shape random_shape(int round, sl_op op) {
         const int64_t end = s.first[i] + s.rows[i];
         most = s.rows[i] && end > most ? end : most;
     }
-    s.pages = sl_kv_pages(most) + between(0, 2);
+    s.pages = sl_kv_page_count(most) + between(0, 2);
     if (op == SL_OP_norm_rope_append) s.key_dim += s.key_dim % 2;
     return s;
 }
