@@ -1,9 +1,7 @@
 #include "engine/session/forward.h"
 #include "base/clock.h"
 #include "core/choose.h"
-#include "core/codec.h"
 #include "core/kv.h"
-#include "engine/quant/noise.h"
 #include "runtime/devices.h"
 #include <string.h>
 
@@ -126,10 +124,14 @@ static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     }
 }
 
+uint64_t sl_forward_state_bytes(const sl_forward_options *options, const sl_type *type) {
+    return options->device ? sl_type_bytes(type)
+                           : (uint64_t)sl_type_elements(type) * sizeof(double);
+}
+
 static sl_status make_state(sl_forward *forward, const sl_value_info *value, sl_error *err) {
     state *s = &forward->states[forward->state_count];
-    s->bytes = forward->options.device ? sl_type_bytes(&value->type)
-                                       : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
+    s->bytes = sl_forward_state_bytes(&forward->options, &value->type);
     s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
     s->kind = (sl_state_kind)value->tag;
     s->type = value->type;
@@ -689,63 +691,4 @@ uint64_t sl_forward_page_bytes(const sl_forward *forward) {
     for (uint32_t i = 0; i < forward->state_count; i++)
         if (forward->states[i].kind == SL_STATE_KV) bytes += forward->states[i].bytes_each;
     return bytes;
-}
-
-static void fill_with_codes(const sl_type *type, void *into, uint64_t seed, float *row) {
-    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t d = 0; d < width; d++)
-            row[d] = sl_noise_normal(seed, (uint64_t)(i * width + d));
-        sl_kv_store_row(type, into, i, row);
-    }
-}
-
-static sl_status fill_with_noise(sl_forward *forward, const state *s, void *into, uint64_t seed,
-                                 sl_error *err) {
-    const uint64_t f32s = s->bytes_each / sizeof(float), f16s = s->bytes_each / sizeof(uint16_t);
-    sl_type one = s->type;
-    one.shape.dims[0] = 1;
-    if (s->type.dtype == SL_DTYPE_f32)
-        for (uint64_t i = 0; i < f32s; i++) ((float *)into)[i] = sl_noise_normal(seed, i);
-    else if (s->type.dtype == SL_DTYPE_f16)
-        for (uint64_t i = 0; i < f16s; i++)
-            ((uint16_t *)into)[i] = sl_f16_from_f32(sl_noise_normal(seed, i));
-    else if (sl_dtype_infos[s->type.dtype].kind == SL_KIND_CACHE) {
-        const size_t bytes = (size_t)(sl_type_elements(&one) / sl_kv_rows(&one)) * sizeof(float);
-        float *row = sl_resize(forward->options.allocator, NULL, 0, bytes, sizeof *row);
-        if (!row) return sl_no_memory(err, "a row of the cache", bytes);
-        fill_with_codes(&one, into, seed, row);
-        sl_release(forward->options.allocator, row, bytes, sizeof *row);
-    } else
-        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s, which cannot be simulated", s->name,
-                       sl_dtype_infos[s->type.dtype].name);
-    return SL_OK;
-}
-
-/* One state of one page. */
-static sl_status fake_page(sl_forward *forward, const state *s, int32_t page, uint64_t seed,
-                           sl_error *err) {
-    sl_device *device = forward->options.device;
-    void *noise = sl_resize(forward->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
-    if (!noise) return sl_no_memory(err, "a simulated context", s->bytes_each);
-    sl_status status = fill_with_noise(forward, s, noise, seed, err);
-    if (status == SL_OK)
-        status = device->ops->copy_in(device, (char *)s->data + (uint64_t)page * s->bytes_each,
-                                      noise, s->bytes_each, err);
-    sl_release(forward->options.allocator, noise, s->bytes_each, STATE_ALIGN);
-    return status;
-}
-
-sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, uint32_t positions,
-                             sl_error *err) {
-    if (!forward->options.device)
-        return sl_fail(err, SL_UNSUPPORTED, "a context can only be simulated on a device");
-    SL_TRY(sl_kv_pages_write(forward->kv_pages, slot, 0, positions, err));
-    const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, NULL);
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        for (uint32_t page = 0; page * (uint64_t)SL_KV_PAGE < positions; page++)
-            if (forward->states[i].kind == SL_STATE_KV)
-                SL_TRY(fake_page(forward, &forward->states[i], table[page],
-                                 i + (uint64_t)page * forward->state_count, err));
-    return SL_OK;
 }

@@ -143,6 +143,8 @@ typedef struct {
 } sl_forward_state;
 /* False: there is none at the index. */
 bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out);
+/* Bytes that a state of a type takes. */
+uint64_t sl_forward_state_bytes(const sl_forward_options *options, const sl_type *type);
 
 /* The KV cache: bytes of one page, and its pages (NULL before sl_forward_bind). */
 uint64_t sl_forward_page_bytes(const sl_forward *forward);

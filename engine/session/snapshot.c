@@ -50,6 +50,7 @@ sl_state_content sl_session_content(const sl_session *session,
         .tokens = session->tokens,
         .lengths = lengths,
         .length_count = sl_session_lengths(session, lengths),
+        .pages = sl_kv_pages_of(sl_forward_kv_pages(model->forward), session->slot, NULL),
         .recurrent = give_recurrent,
         .blocks = give_blocks,
         .ctx = (sl_session *)(uintptr_t)session, /* only read */

@@ -66,6 +66,9 @@ typedef struct {
         device_budget_share; /* the same as a share of the bytes of all experts, 0 < share <= 1 */
     uint64_t prefix_cache_bytes; /* memory for prefixes of conversations, which sl_session_sync of
                                   * sessions.h uses; default: none */
+    uint64_t kv_bytes; /* memory for keys and values, which all sessions share; default: as much as
+                        * max_sessions take at full context.  With less, a session for which none is
+                        * left fails with SL_NO_MEMORY */
 } sl_model_options;
 
 /* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file.  Options and their texts are
