@@ -322,7 +322,7 @@ static void sample(sl_ticket *t) {
     sl_session *session = t->request.session;
     sl_token *to = &t->tokens[t->count];
     sl_error error;
-    if (session->length == session->model->context_tokens) {
+    if (session->length == session->context) {
         finish_locked(t, SL_END_CONTEXT, NULL);
         return;
     }

@@ -82,11 +82,11 @@ static sl_status check_file(const sl_session *session, const sl_state_file *file
     if (h->from)
         return sl_fail(err, SL_FORMAT, "%s: a part of a conversation, wanted a whole one",
                        file->path);
-    if (h->tokens > model->context_tokens)
+    if (h->tokens > session->context)
         return sl_fail(err, SL_INVALID,
                        "%s: %llu tokens do not fit the context of %u; open the model with a larger "
                        "one",
-                       file->path, (unsigned long long)h->tokens, model->context_tokens);
+                       file->path, (unsigned long long)h->tokens, session->context);
     if (h->recurrent_bytes && h->to &&
         (h->length_count == 0 || file->lengths[h->length_count - 1] != h->to))
         return sl_fail(err, SL_FORMAT, "%s: damaged: it lacks the state after %llu tokens",
