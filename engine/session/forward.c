@@ -8,7 +8,7 @@
 /* The parameters that a forward pass is compiled for. */
 typedef struct {
     uint32_t rows, wanted;
-    bool chooses, reveals;
+    bool chooses, reveals, keeps, replays;
     bool sized; /* for up to so many rows and wanted ones */
 } pass_shape;
 
@@ -49,6 +49,9 @@ struct sl_forward {
     compiled_forward *started; /* the one under way, or finished last; NULL: none */
     compiled_forward *ran;     /* the one that sl_forward_run ran last; NULL: none */
     uint64_t clock;
+    float **kept_rows; /* the inputs of a pass that replays, [kept_count], for draft_rows rows */
+    uint32_t kept_count;
+    bool sizes_drafts; /* passes that keep and replay are sized */
     bool bound;
     float *results; /* of the evaluator, as floats */
     size_t results_bytes;
@@ -92,7 +95,8 @@ static void discard(sl_forward *forward, compiled_forward *pass) {
     *pass = (compiled_forward){0};
 }
 
-static void *memory_of_input(sl_forward *forward, sl_forward_input input) {
+static void *memory_of_input(sl_forward *forward, uint64_t input) {
+    if (input >= SL_FORWARD_INPUT_COUNT) return forward->kept_rows[input - SL_FORWARD_INPUT_COUNT];
     void *const memory[SL_FORWARD_INPUT_COUNT] = {[SL_FORWARD_INPUT_TOKENS] = forward->tokens,
                                                   [SL_FORWARD_INPUT_SLOTS] = forward->slots,
                                                   [SL_FORWARD_INPUT_POSITIONS] = forward->positions,
@@ -112,7 +116,7 @@ static void *state_named(const sl_forward *forward, const char *name) {
 static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     switch (value->kind) {
     case SL_VALUE_INPUT:
-        return memory_of_input(forward, (sl_forward_input)value->tag);
+        return memory_of_input(forward, value->tag);
     case SL_VALUE_STATE:
         return state_named(forward, value->name);
     case SL_VALUE_WEIGHT: {
@@ -249,6 +253,8 @@ static sl_status build_graph(sl_forward *forward, const pass_shape *pass, sl_gra
     shape.gathers = pass->sized;
     shape.chooses = pass->chooses;
     shape.reveals = pass->reveals;
+    shape.keeps = pass->keeps;
+    shape.replays = pass->replays;
     SL_TRY(sl_graph_create("step", forward->options.allocator, out, err));
     const double begin = sl_clock_seconds();
     SL_TRY(sl_architecture_build(forward->options.architecture, &shape, *out, err));
@@ -259,8 +265,9 @@ static sl_status build_graph(sl_forward *forward, const pass_shape *pass, sl_gra
 /* Compares the pass with one of other sizes, which is compiled for this. */
 static sl_status find_sizing(sl_forward *forward, compiled_forward *pass, sl_error *err) {
     const pass_shape *shape = &pass->shape;
-    compiled_forward probe = {
-        .shape = {.rows = shape->rows - 1, .wanted = shape->wanted + 2, .sized = true}};
+    compiled_forward probe = {.shape = *shape};
+    probe.shape.rows -= 1;
+    probe.shape.wanted += 2;
     const sl_compiler_options options = options_of(forward, &probe);
     const sl_allocator *allocator = forward->options.allocator;
     sl_arena_init(&pass->arena, allocator);
@@ -285,7 +292,8 @@ static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl
 /* The step for a shape: kept, or compiled in place of the least recently used. */
 static bool is_same(const pass_shape *a, const pass_shape *b) {
     return a->rows == b->rows && a->wanted == b->wanted && a->chooses == b->chooses &&
-           a->reveals == b->reveals && a->sized == b->sized;
+           a->reveals == b->reveals && a->keeps == b->keeps && a->replays == b->replays &&
+           a->sized == b->sized;
 }
 
 static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_forward **out,
@@ -317,24 +325,33 @@ static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_fo
     return SL_OK;
 }
 
-/* The two sized passes: few rows, and the most. */
-static pass_shape sized_shape(const sl_forward *forward, bool few) {
-    const uint32_t most = forward->options.chunk_rows, wanted = forward->options.most_wanted;
-    const uint32_t rows = few && most > FEW_ROWS ? FEW_ROWS : most;
+/* The sized passes: few rows, the most, and the most with many of them wanted. */
+typedef enum { SIZED_FEW, SIZED_MOST, SIZED_SCORED, SIZED_KINDS } sized_kind;
+
+static pass_shape sized_shape(const sl_forward *forward, sized_kind kind) {
+    const uint32_t most = forward->options.chunk_rows;
+    const uint32_t wanted =
+        forward->options.most_wanted + (kind == SIZED_SCORED ? SL_SCORED_ROWS : 0);
+    const uint32_t rows = kind == SIZED_FEW && most > FEW_ROWS ? FEW_ROWS : most;
     return (pass_shape){.rows = rows, .wanted = wanted < rows ? wanted : rows, .sized = true};
 }
 
+static bool can_resize(const sl_forward *forward) {
+    return forward->options.device && forward->options.device->ops->resize;
+}
+
 bool sl_forward_is_sized(const sl_forward *forward) {
-    return forward->options.device && forward->options.device->ops->resize &&
-           forward->options.most_wanted > 0 && forward->options.chunk_rows >= LEAST_SIZED;
+    return can_resize(forward) && forward->options.most_wanted > 0 &&
+           forward->options.chunk_rows >= LEAST_SIZED;
 }
 
 /* Where sizes decide more than dims, each size has its program. */
 static sl_status compile_sized(sl_forward *forward, sl_error *err) {
     compiled_forward *pass;
     if (!sl_forward_is_sized(forward)) return SL_OK;
-    sl_status status = find_forward(forward, sized_shape(forward, true), &pass, err);
-    if (status == SL_OK) status = find_forward(forward, sized_shape(forward, false), &pass, err);
+    sl_status status = find_forward(forward, sized_shape(forward, SIZED_FEW), &pass, err);
+    if (status == SL_OK)
+        status = find_forward(forward, sized_shape(forward, SIZED_MOST), &pass, err);
     if (status != SL_UNSUPPORTED) return status;
     for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
         if (forward->kept[i].shape.sized) discard(forward, &forward->kept[i]);
@@ -342,15 +359,63 @@ static sl_status compile_sized(sl_forward *forward, sl_error *err) {
     return SL_OK;
 }
 
+/* The passes of a draft: one that keeps, one that replays. */
+static pass_shape draft_shape(const sl_forward *forward, uint32_t rows, bool replays) {
+    if (forward->sizes_drafts) rows = forward->options.draft_rows;
+    return (pass_shape){.rows = rows,
+                        .wanted = replays ? 0 : rows,
+                        .keeps = !replays,
+                        .replays = replays,
+                        .sized = forward->sizes_drafts};
+}
+
+static sl_status make_kept_rows(sl_forward *forward, const sl_graph *graph, sl_error *err) {
+    forward->kept_rows = SL_ARENA_NEW_ARRAY(&forward->arena, float *, graph->value_count + 1);
+    if (!forward->kept_rows) return sl_no_memory(err, "the rows of a draft", graph->value_count);
+    for (uint32_t v = 1; v <= graph->value_count; v++) {
+        const sl_value_info *value = &graph->values[v];
+        if (value->kind != SL_VALUE_INPUT || value->tag < SL_FORWARD_INPUT_COUNT) continue;
+        const size_t count = (size_t)sl_type_elements(&value->type);
+        float *rows = SL_ARENA_NEW_ARRAY(&forward->arena, float, count);
+        if (!rows) return sl_no_memory(err, "the rows of a draft", count);
+        forward->kept_rows[value->tag - SL_FORWARD_INPUT_COUNT] = rows;
+        forward->kept_count++;
+    }
+    return SL_OK;
+}
+
+static sl_status compile_draft_passes(sl_forward *forward, sl_error *err) {
+    compiled_forward *pass;
+    const uint32_t rows = forward->options.draft_rows;
+    SL_TRY(find_forward(forward, draft_shape(forward, rows, false), &pass, err));
+    if (sl_forward_recurrent_bytes(forward) == 0) return SL_OK;
+    SL_TRY(find_forward(forward, draft_shape(forward, rows, true), &pass, err));
+    return make_kept_rows(forward, pass->graph, err);
+}
+
+static sl_status compile_drafts(sl_forward *forward, sl_error *err) {
+    const uint32_t rows = forward->options.draft_rows;
+    if (rows == 0) return SL_OK;
+    forward->sizes_drafts = rows >= LEAST_SIZED && can_resize(forward);
+    const sl_status status = compile_draft_passes(forward, err);
+    if (status != SL_UNSUPPORTED || !forward->sizes_drafts) return status;
+    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+        if (forward->kept[i].shape.keeps || forward->kept[i].shape.replays)
+            discard(forward, &forward->kept[i]);
+    forward->sizes_drafts = false;
+    return compile_draft_passes(forward, err);
+}
+
 /* The shape of the pass that computes these rows. */
 static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *rows) {
+    if (rows->keeps) return draft_shape(forward, rows->count, false);
     const pass_shape exact = {
         .rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals};
     if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch ||
         !sl_forward_is_sized(forward))
         return exact;
-    for (int few = 1; few >= 0; few--) {
-        const pass_shape sized = sized_shape(forward, few);
+    for (int kind = 0; kind < SIZED_KINDS; kind++) {
+        const pass_shape sized = sized_shape(forward, (sized_kind)kind);
         if (rows->count <= sized.rows && rows->wanted <= sized.wanted) return sized;
     }
     return exact;
@@ -364,6 +429,7 @@ static sl_status compile_usual(sl_forward *forward, sl_error *err) {
         SL_TRY(find_forward(forward, (pass_shape){.rows = forward->options.chunk_rows, .wanted = 1},
                             &pass, err));
     SL_TRY(compile_sized(forward, err));
+    SL_TRY(compile_drafts(forward, err));
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
 }
 
@@ -494,7 +560,7 @@ static sl_status evaluator_result(sl_forward *forward, const compiled_forward *p
     return SL_OK;
 }
 
-sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+static sl_status set_inputs(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
     if (rows->count == 0 || rows->count > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a forward pass of %u rows, wanted 1 to %d", rows->count,
                        SL_MAX_FORWARD_ROWS);
@@ -508,7 +574,12 @@ sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, 
         memcpy(forward->wanted, rows->wanted_rows, rows->wanted * sizeof *rows->wanted_rows);
     else /* used by sized passes */
         for (uint32_t i = 0; i < rows->wanted; i++) forward->wanted[i] = (int32_t)i;
-    return forward->bound ? set_pages(forward, rows, err) : SL_OK;
+    return SL_OK;
+}
+
+sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    SL_TRY(set_inputs(forward, rows, err));
+    return set_pages(forward, rows, err);
 }
 
 static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
@@ -529,17 +600,25 @@ static sl_status run_watched(const sl_forward *forward, const compiled_forward *
     return status;
 }
 
-sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_forward_result *out,
-                         sl_error *err) {
-    compiled_forward *pass;
-    const double compiled_before = forward->stats.compile_seconds;
-    SL_TRY(sl_forward_set_rows(forward, rows, err));
-    SL_TRY(find_forward(forward, shape_of(forward, rows), &pass, err));
+/* The pass of this shape, ready to run so many rows. */
+static sl_status take_pass(sl_forward *forward, pass_shape shape, const sl_forward_rows *rows,
+                           compiled_forward **out, sl_error *err) {
+    SL_TRY(find_forward(forward, shape, out, err));
+    compiled_forward *pass = *out;
     if (pass->shape.sized)
         SL_TRY(forward->options.device->ops->resize(
             pass->executable, &pass->sizing, (const int64_t[]){rows->count, rows->wanted}, err));
     pass->last_use = ++forward->clock;
     forward->ran = pass;
+    return SL_OK;
+}
+
+sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_forward_result *out,
+                         sl_error *err) {
+    compiled_forward *pass;
+    const double compiled_before = forward->stats.compile_seconds;
+    SL_TRY(sl_forward_set_rows(forward, rows, err));
+    SL_TRY(take_pass(forward, shape_of(forward, rows), rows, &pass, err));
     *out = (sl_forward_result){0};
     if (pass->evaluator) {
         SL_TRY(sl_evaluator_run(pass->evaluator, err));
@@ -575,7 +654,7 @@ sl_status sl_forward_revealed(sl_forward *forward, uint32_t index, sl_revealed *
     const compiled_forward *pass = forward->ran;
     uint32_t first = 0;
     *out_found = false;
-    if (!pass || !pass->shape.reveals) return SL_OK;
+    if (!pass || !(pass->shape.reveals || pass->shape.keeps)) return SL_OK;
     const sl_graph *graph = pass->graph;
     while (first < graph->output_count &&
            strncmp(graph->outputs[first].name, SL_LAYER_PREFIX, strlen(SL_LAYER_PREFIX)) != 0)
@@ -590,6 +669,26 @@ sl_status sl_forward_revealed(sl_forward *forward, uint32_t index, sl_revealed *
         return evaluator_revealed(forward, sl_evaluator_result(pass->evaluator, value), out, err);
     out->data = forward->options.device->ops->output(pass->executable, output);
     return SL_OK;
+}
+
+sl_status sl_forward_keep(sl_forward *forward, sl_error *err) {
+    for (uint32_t i = 0; i < forward->kept_count; i++) {
+        sl_revealed kept;
+        bool found;
+        SL_TRY(sl_forward_revealed(forward, i, &kept, &found, err));
+        if (found)
+            memcpy(forward->kept_rows[i], kept.data,
+                   (size_t)sl_type_elements(&kept.type) * sizeof(float));
+    }
+    return SL_OK;
+}
+
+sl_status sl_forward_replay(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    compiled_forward *pass;
+    SL_TRY(set_inputs(forward, rows, err)); /* what is cached stays */
+    SL_TRY(take_pass(forward, draft_shape(forward, rows->count, true), rows, &pass, err));
+    if (pass->evaluator) return sl_evaluator_run(pass->evaluator, err);
+    return forward->options.device->ops->run(pass->executable, err);
 }
 
 bool sl_forward_can_choose(const sl_forward *forward) {

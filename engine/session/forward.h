@@ -15,6 +15,9 @@
 #include "runtime/device.h"
 
 enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8 };
+/* Wanted rows that a pass may have besides most_wanted without a program of its own: the first such
+ * pass compiles one for all of them. */
+enum { SL_SCORED_ROWS = 64 };
 
 /* Is called before and after a forward pass of the rows that it is given with, with the model's
  * lock held. */
@@ -38,6 +41,7 @@ typedef struct {
     const double *sampling; /* [count][SL_CHOOSE_COLUMNS] sampling parameters of sl_forward_start
                                (core/choose.h) */
     bool reveals;           /* sl_forward_run: the layers, for sl_forward_revealed */
+    bool keeps;             /* sl_forward_run: what sl_forward_replay needs, for sl_forward_keep */
     bool exact; /* sl_forward_run: by a program of this size, although one of any size could */
     const sl_forward_watch *watch; /* of sl_forward_run on a device; NULL: none */
 } sl_forward_rows;
@@ -51,6 +55,7 @@ typedef struct {
     sl_forward_shape shape; /* rows and wanted are set per forward pass */
     uint32_t chunk_rows;    /* rows of the largest usual pass, compiled at once; 0 or 1: none */
     uint32_t most_wanted;   /* wanted rows of passes of any size; 0: each size has its program */
+    uint32_t draft_rows;    /* most rows of a pass that keeps; 0: there are none */
     sl_device *device;      /* NULL: the reference evaluator */
     sl_expert_source *experts_source; /* set before the passes are bound */
     sl_compiler_options compile;      /* for devices */
@@ -92,6 +97,16 @@ typedef struct {
  * is one at the index. */
 SL_CHECKED sl_status sl_forward_revealed(sl_forward *forward, uint32_t index, sl_revealed *out,
                                          bool *out_found, sl_error *err);
+
+/* ---- Drafts, in models with recurrent state ---- */
+
+/* A pass that keeps wants all its rows, which belong to one sequence.  Its recurrent layers compute
+ * row by row.  sl_forward_keep copies what it kept, before another pass runs. */
+SL_CHECKED sl_status sl_forward_keep(sl_forward *forward, sl_error *err);
+/* Advances recurrent state by the first rows of the pass that was kept last, to the same bits, from
+ * the state before it.  Of the rows, slots and positions count; none are wanted. */
+SL_CHECKED sl_status sl_forward_replay(sl_forward *forward, const sl_forward_rows *rows,
+                                       sl_error *err);
 
 /* Whether the device can sample by itself.  A started forward pass samples a token for each of its
  * rows (all must be wanted) and need not be waited for: pass -1 as token to continue from the

@@ -272,6 +272,7 @@ static void prefixes_give_way(void **state) {
     sl_kv_pages *pages = sl_forward_kv_pages(model->forward);
     sl_session *a = open_session(model), *b = open_session(model);
     sl_sync_report report = {.struct_size = sizeof report};
+    must(sl_session_sync(a, prompt, LONG, NULL, &report, &err));
     must(sl_session_end_turn(a, &err));
     const uint64_t copies = sl_kv_pages_describe(pages).copies;
     const uint32_t before = free_pages(pages);

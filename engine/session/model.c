@@ -4,6 +4,7 @@
 #include "engine/formats/names.h"
 #include "engine/models/unused.h"
 #include "engine/session/compile_options.h"
+#include "engine/session/draft.h"
 #include "engine/session/kv_budget.h"
 #include "engine/session/memory.h"
 #include "engine/session/prefixes.h"
@@ -186,6 +187,9 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
     const uint32_t context = model->context_tokens, chunk = model->chunk_tokens;
     const uint32_t rows = chunk < context ? chunk : context;
     const sl_target *target = model->device_row->target;
+    if (options->draft_tokens > SL_MOST_DRAFT_TOKENS)
+        return sl_fail(err, SL_INVALID, "drafts of %u tokens, wanted at most %d",
+                       options->draft_tokens, SL_MOST_DRAFT_TOKENS);
     sl_forward_options given = {
         .architecture = sl_architecture_find(model->config.model_type),
         .shape = {.config = &model->config,
@@ -195,6 +199,7 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
                   .capacity = context},
         .chunk_rows = rows,
         .most_wanted = model->slots > 1 ? model->slots : 0,
+        .draft_rows = options->draft_tokens < rows ? options->draft_tokens : rows,
         .device = model->device,
         .allocator = &model->program_meter.allocator,
     };

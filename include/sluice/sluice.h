@@ -66,6 +66,8 @@ typedef struct {
         device_budget_share; /* the same as a share of the bytes of all experts, 0 < share <= 1 */
     uint64_t prefix_cache_bytes; /* memory for prefixes of conversations, which sl_session_sync of
                                   * sessions.h uses; default: none */
+    uint32_t draft_tokens;       /* most tokens of sl_session_draft of sessions.h, at most 64;
+                                  * default: there are no drafts */
     uint64_t kv_bytes; /* memory for keys and values, which all sessions share; default: as much as
                         * max_sessions take at full context.  With less, a session for which none is
                         * left fails with SL_NO_MEMORY */
