@@ -1,6 +1,7 @@
 #include "engine/session/forward.h"
 #include "base/clock.h"
 #include "core/choose.h"
+#include "core/kv.h"
 #include "engine/session/rounding.h"
 #include "runtime/devices.h"
 #include <assert.h>
@@ -45,6 +46,8 @@ struct sl_forward {
     int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS],
         wanted[SL_MAX_FORWARD_ROWS];
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
+    int32_t *pages;        /* [SL_MAX_FORWARD_ROWS][pages of a sequence]; NULL until it is bound */
+    sl_kv_pages *kv_pages; /* likewise */
     compiled_forward kept[SL_KEPT_SIZES];
     uint32_t most_kept, spare_slot; /* spare_slot: of rows that are added to a pass; 0: none */
     compiled_forward *started;      /* the one under way, or finished last; NULL: none */
@@ -75,6 +78,14 @@ static void release_state(const sl_forward *forward, void *data, uint64_t bytes)
         sl_release(forward->options.allocator, data, bytes, STATE_ALIGN);
 }
 
+static sl_status copy_state(const sl_forward *forward, void *to, const void *from, uint64_t bytes,
+                            sl_error *err) {
+    sl_device *device = forward->options.device;
+    if (device) return device->ops->copy_within(device, to, from, bytes, err);
+    memcpy(to, from, bytes);
+    return SL_OK;
+}
+
 static bool has_start(const sl_forward *forward) {
     return forward->options.device && forward->options.device->ops->start;
 }
@@ -93,6 +104,7 @@ static void *memory_of_input(sl_forward *forward, uint64_t input) {
     void *const memory[SL_FORWARD_INPUT_COUNT] = {[SL_FORWARD_INPUT_TOKENS] = forward->tokens,
                                                   [SL_FORWARD_INPUT_SLOTS] = forward->slots,
                                                   [SL_FORWARD_INPUT_POSITIONS] = forward->positions,
+                                                  [SL_FORWARD_INPUT_PAGES] = forward->pages,
                                                   [SL_FORWARD_INPUT_WANTED] = forward->wanted,
                                                   [SL_FORWARD_INPUT_SAMPLING] = forward->sampling};
     return memory[input];
@@ -120,10 +132,14 @@ static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     }
 }
 
+uint64_t sl_forward_state_bytes(const sl_forward_options *options, const sl_type *type) {
+    return options->device ? sl_type_bytes(type)
+                           : (uint64_t)sl_type_elements(type) * sizeof(double);
+}
+
 static sl_status make_state(sl_forward *forward, const sl_value_info *value, sl_error *err) {
     state *s = &forward->states[forward->state_count];
-    s->bytes = forward->options.device ? sl_type_bytes(&value->type)
-                                       : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
+    s->bytes = sl_forward_state_bytes(&forward->options, &value->type);
     s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
     s->kind = (sl_state_kind)value->tag;
     s->type = value->type;
@@ -430,13 +446,38 @@ uint32_t sl_forward_most_kept(const sl_forward *forward) {
     return forward->most_kept;
 }
 
+/* ---- pages of the KV cache ---- */
+
+static uint32_t pages_each(const sl_forward *forward) {
+    return (uint32_t)sl_kv_page_count(forward->options.shape.capacity);
+}
+
+/* The tables of a pass: those of more rows than usual are not touched. */
+static uint64_t table_bytes(const sl_forward *forward, uint32_t rows) {
+    return (uint64_t)rows * pages_each(forward) * sizeof *forward->pages;
+}
+
+uint64_t sl_forward_table_bytes(const sl_forward *forward) {
+    const sl_forward_options *o = &forward->options;
+    const uint64_t tables = (uint64_t)o->shape.slots * pages_each(forward) * sizeof(int32_t);
+    return table_bytes(forward, o->chunk_rows ? o->chunk_rows : 1) + tables +
+           (uint64_t)sl_forward_pages(&o->shape) * 2 * sizeof(int32_t);
+}
+
+/* A sequence of the rows that are added to passes. */
+static void add_spare_slot(sl_forward *forward) {
+    sl_forward_shape *shape = &forward->options.shape;
+    forward->spare_slot = shape->slots++;
+    if (shape->pages) shape->pages += (uint32_t)sl_kv_page_count(shape->capacity);
+}
+
 sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out, sl_error *err) {
     sl_forward *forward = sl_allocate(options->allocator, sizeof *forward, _Alignof(sl_forward));
     if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
     forward->options = *options;
     forward->device_info = sl_device_describe(options->device);
     forward->most_kept = sl_rounding_is_due(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
-    if (sl_rounding_is_due(options)) forward->spare_slot = forward->options.shape.slots++;
+    if (sl_rounding_is_due(options)) add_spare_slot(forward);
     sl_arena_init(&forward->arena, options->allocator);
     const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
@@ -446,9 +487,58 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     return status;
 }
 
+static sl_status copy_page(void *ctx, int32_t from, int32_t to, sl_error *err) {
+    const sl_forward *forward = ctx;
+    for (uint32_t i = 0; i < forward->state_count; i++) {
+        const state *s = &forward->states[i];
+        if (s->kind != SL_STATE_KV) continue;
+        char *data = s->data;
+        SL_TRY(copy_state(forward, data + (uint64_t)to * s->bytes_each,
+                          data + (uint64_t)from * s->bytes_each, s->bytes_each, err));
+    }
+    return SL_OK;
+}
+
+static sl_status make_pages(sl_forward *forward, sl_error *err) {
+    const sl_forward_shape *shape = &forward->options.shape;
+    const sl_kv_pages_options options = {.count = (uint32_t)sl_forward_pages(shape),
+                                         .slots = shape->slots,
+                                         .most = pages_each(forward),
+                                         .copy = copy_page,
+                                         .ctx = forward,
+                                         .allocator = forward->options.allocator};
+    const uint64_t bytes = table_bytes(forward, SL_MAX_FORWARD_ROWS);
+    forward->pages = sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
+    if (!forward->pages) return sl_no_memory(err, "the pages of a forward pass", bytes);
+    return sl_kv_pages_create(&options, &forward->kv_pages, err);
+}
+
+sl_kv_pages *sl_forward_kv_pages(const sl_forward *forward) {
+    return forward->kv_pages;
+}
+
+/* The pages of rows [first, last), after those that the rows of a sequence are written to were made
+ * so. */
+static sl_status set_pages(sl_forward *forward, uint32_t first, uint32_t last, sl_error *err) {
+    const uint32_t each = pages_each(forward);
+    const int32_t *slots = forward->slots, *positions = forward->positions;
+    for (uint32_t i = first, end; i < last; i = end) {
+        const uint32_t slot = (uint32_t)slots[i];
+        for (end = i + 1; end < last && slots[end] == slots[i];) end++;
+        SL_TRY(sl_kv_pages_write(forward->kv_pages, slot, (uint32_t)positions[i],
+                                 (uint64_t)(uint32_t)positions[end - 1] + 1, err));
+        uint32_t used;
+        const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, &used);
+        for (uint32_t t = i; t < end; t++)
+            memcpy(forward->pages + (size_t)t * each, table, used * sizeof *table);
+    }
+    return SL_OK;
+}
+
 sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err) {
     forward->options.experts_source = experts;
     SL_TRY(allocate_states(forward, err));
+    SL_TRY(make_pages(forward, err));
     for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
     forward->bound = true;
@@ -461,6 +551,8 @@ void sl_forward_destroy(sl_forward *forward) {
     for (uint32_t i = 0; i < forward->most_kept; i++) discard(forward, &forward->kept[i]);
     for (uint32_t i = 0; i < forward->state_count; i++)
         release_state(forward, forward->states[i].data, forward->states[i].bytes);
+    sl_kv_pages_destroy(forward->kv_pages);
+    sl_release(allocator, forward->pages, table_bytes(forward, SL_MAX_FORWARD_ROWS), STATE_ALIGN);
     sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
     sl_arena_deinit(&forward->arena);
     sl_release(allocator, forward, sizeof *forward, _Alignof(sl_forward));
@@ -492,7 +584,7 @@ static sl_status evaluator_result(sl_forward *forward, const compiled_forward *p
     return SL_OK;
 }
 
-sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+static sl_status set_inputs(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
     if (rows->count == 0 || rows->count > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a forward pass of %u rows, wanted 1 to %d", rows->count,
                        SL_MAX_FORWARD_ROWS);
@@ -509,15 +601,22 @@ sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, 
     return SL_OK;
 }
 
+sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    SL_TRY(set_inputs(forward, rows, err));
+    return set_pages(forward, 0, rows->count, err);
+}
+
 /* Rows that make a pass as large as its program: the first tokens of a sequence in a slot of their
  * own; wanted rows are repeated. */
-static void add_rows(sl_forward *forward, const sl_forward_rows *rows, const pass_shape *shape) {
+static sl_status add_rows(sl_forward *forward, const sl_forward_rows *rows, const pass_shape *shape,
+                          sl_error *err) {
     for (uint32_t i = rows->count; i < shape->rows; i++) {
         forward->tokens[i] = rows->tokens[0];
         forward->slots[i] = (int32_t)forward->spare_slot;
         forward->positions[i] = (int32_t)(i - rows->count);
     }
     for (uint32_t i = rows->wanted; i < shape->wanted; i++) forward->wanted[i] = 0;
+    return set_pages(forward, rows->count, shape->rows, err);
 }
 
 static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
@@ -543,7 +642,7 @@ static sl_status take_pass(sl_forward *forward, pass_shape shape, const sl_forwa
                            compiled_forward **out, sl_error *err) {
     SL_TRY(find_forward(forward, shape, out, err));
     compiled_forward *pass = *out;
-    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
+    if (forward->spare_slot) SL_TRY(add_rows(forward, rows, &pass->shape, err));
     if (pass->shape.sized)
         SL_TRY(forward->options.device->ops->resize(
             pass->executable, &pass->sizing, (const int64_t[]){rows->count, rows->wanted}, err));
@@ -624,7 +723,7 @@ sl_status sl_forward_keep(sl_forward *forward, sl_error *err) {
 
 sl_status sl_forward_replay(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
     compiled_forward *pass;
-    SL_TRY(sl_forward_set_rows(forward, rows, err));
+    SL_TRY(set_inputs(forward, rows, err)); /* what is cached stays */
     SL_TRY(take_pass(forward, draft_shape(forward, rows->count, true), rows, &pass, err));
     if (pass->evaluator) return sl_evaluator_run(pass->evaluator, err);
     return forward->options.device->ops->run(pass->executable, err);
@@ -696,16 +795,12 @@ void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint) {
 /* Walks the recurrent states of a slot, in either direction. */
 static sl_status copy_recurrent(sl_forward *forward, uint32_t slot, char *checkpoint, bool save,
                                 sl_error *err) {
-    sl_device *device = forward->options.device;
     for (uint32_t i = 0; i < forward->state_count; i++) {
         const state *s = &forward->states[i];
         if (s->kind != SL_STATE_RECURRENT) continue;
         char *here = (char *)s->data + slot * s->bytes_each;
         char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
-        if (device)
-            SL_TRY(device->ops->copy_within(device, to, from, s->bytes_each, err));
-        else
-            memcpy(to, from, s->bytes_each);
+        SL_TRY(copy_state(forward, to, from, s->bytes_each, err));
         checkpoint += s->bytes_each;
     }
     return SL_OK;
@@ -728,7 +823,7 @@ bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_s
     return true;
 }
 
-uint64_t sl_forward_kv_bytes(const sl_forward *forward) {
+uint64_t sl_forward_page_bytes(const sl_forward *forward) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < forward->state_count; i++)
         if (forward->states[i].kind == SL_STATE_KV) bytes += forward->states[i].bytes_each;

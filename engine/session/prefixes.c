@@ -23,16 +23,23 @@ static void on_dropped(void *ctx, const sl_state_content *content) {
     if (can_write(model)) sl_prefix_disk_add(model->prefixes_on_disk, content);
 }
 
+static bool give_up(void *ctx) {
+    return sl_prefix_tree_give_up(ctx);
+}
+
 sl_status sl_prefixes_create(sl_model *model, sl_error *err) {
     const sl_prefix_tree_options options = {.forward = model->forward,
                                             .fingerprint = &model->fingerprint,
                                             .vocab = model->config.vocab,
-                                            .budget_bytes = model->prefix_bytes,
+                                            .most_pages = model->prefix_pages,
+                                            .most_bytes = model->prefix_host_bytes,
                                             .allocator = &model->allocator,
                                             .dropped = on_dropped,
                                             .dropped_ctx = model};
     if (model->prefix_bytes == 0) return SL_OK;
-    return sl_prefix_tree_create(&options, &model->prefixes, err);
+    SL_TRY(sl_prefix_tree_create(&options, &model->prefixes, err));
+    sl_kv_pages_set_reclaim(sl_forward_kv_pages(model->forward), give_up, model->prefixes);
+    return SL_OK;
 }
 
 sl_status sl_prefixes_open_disk(sl_model *model, const sl_disk_cache_options *options,
@@ -122,8 +129,7 @@ static sl_status stand_at(sl_session *session, const found *f, size_t length, co
 static sl_status take_memory(sl_session *session, const found *f, sl_error *err) {
     sl_prefix_tree *tree = session->model->prefixes;
     const size_t length = f->memory.usable;
-    const uint64_t first = least(f->common, session->computed) / SL_KV_LANES;
-    SL_TRY(sl_prefix_tree_load(tree, f->tokens, length, first, session->slot, err));
+    SL_TRY(sl_prefix_tree_load(tree, f->tokens, length, session->slot, err));
     return stand_at(session, f, length, sl_prefix_tree_recurrent(tree, f->tokens, length), err);
 }
 
