@@ -98,6 +98,7 @@ class Experts:
 
 class Mock(http.server.ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 64
 
     def __init__(self, port=0, key=None, token_seconds=0.004):
         super().__init__(("127.0.0.1", port), Handler)

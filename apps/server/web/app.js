@@ -189,11 +189,7 @@ async function generate(parent) {
         list.refresh();
     });
     await generation.finished;
-    if (message.error?.kind === "key") await retryWithKey(own, message);
-}
-
-async function retryWithKey(own, message) {
-    if ((await wantKey(Boolean(key.get()))) && own === tree) chatActions.retry(message);
+    if (message.error?.kind === "key" && (await wantKey()) && own === tree) chatActions.retry(message);
 }
 
 async function send(text, parent = tree.meta.head) {
@@ -267,16 +263,27 @@ function editLast() {
 
 /* ---- The server ---- */
 
-/* Asks for a key until the server takes one or the user gives up; whether there is one. */
-async function wantKey(wrong) {
-    const given = await askKey(wrong);
-    if (!given) return false;
-    key.set(given.value, given.keep);
-    return connect();
+let asking = null;     /* the answer to the question for a key, for all that wait for it */
+let dismissed = false; /* the user did not want to give one: only what the user does asks again */
+
+/* Asks for a key until the server takes one; false: the user gave up, or the server cannot be reached. */
+function wantKey() {
+    return (asking ??= askForKey().finally(() => (asking = null)));
 }
 
-/* What the server is; false: it cannot be reached, or wants a key that it did not get. */
-async function connect() {
+async function askForKey() {
+    for (;;) {
+        const given = await askKey(Boolean(key.get()));
+        dismissed = !given;
+        if (dismissed) return false;
+        key.set(given.value, given.keep);
+        const error = await reach();
+        if (error?.kind !== "key") return !error;
+    }
+}
+
+/* What the server is; an error if it cannot be reached or wants a key. */
+async function reach() {
     try {
         const { data } = await getJson("/v1/models");
         const names = data.map(({ id }) => id);
@@ -287,22 +294,22 @@ async function connect() {
         showState("ok", "Ready");
         getJson("/stats").then(takeStats, () => {}); /* the panel may be closed */
         panel.poll();
-        return true;
+        return null;
     } catch (error) {
-        if (error.kind === "key") {
-            showState("off", "No key");
-            return wantKey(Boolean(key.get()));
-        }
-        troubled(error);
-        return false;
+        return error;
     }
 }
 
+async function connect() {
+    const error = await reach();
+    if (error) troubled(error);
+}
+
 function troubled(error) {
-    if (error.kind === "key") return connect();
-    showState("off", error.kind === "busy" ? "Busy" : "Unreachable");
+    showState("off", { key: "No key", busy: "Busy" }[error.kind] ?? "Unreachable");
     clearTimeout(troubled.timer);
-    troubled.timer = setTimeout(connect, 5000);
+    if (error.kind !== "key") troubled.timer = setTimeout(connect, 5000);
+    else if (!dismissed) wantKey();
 }
 
 function takeStats(found) {
@@ -368,6 +375,7 @@ function connectButtons() {
     $("#key-cancel").addEventListener("click", () => $("#key-dialog").close(""));
     $("#key-forget").addEventListener("click", () => {
         key.forget();
+        dismissed = false;
         settings.dialog.close();
         connect();
     });

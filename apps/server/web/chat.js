@@ -13,8 +13,9 @@ class MessageView {
         this.context = context;
         this.body = el("div", { class: "body" });
         this.footer = el("div", { class: "footer" });
-        this.node = el("article", { class: `message ${message.role}`, id: `m-${message.id}`, tabIndex: -1 }, this.body, this.footer);
-        this.node.setAttribute("aria-label", { user: "Your message", assistant: "Answer", tool: "Tool result" }[message.role]);
+        const name = { user: "Your message", assistant: "Answer", tool: "Result of a tool" }[message.role];
+        this.node = el("article", { class: `message ${message.role}`, tabIndex: -1, "aria-label": name },
+            el("h2", { class: "offscreen" }, name), this.body, this.footer);
         this.build();
         this.update();
     }

@@ -40,7 +40,6 @@ export function askKey(wrong) {
     const dialog = $("#key-dialog");
     const form = $("form", dialog);
     $("#key-fault").textContent = wrong ? "The server did not accept this key." : "";
-    if (dialog.open) return Promise.resolve(null);
     form.elements.key.value = "";
     dialog.returnValue = "";
     dialog.showModal();

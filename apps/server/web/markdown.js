@@ -343,7 +343,7 @@ function renderTable(block) {
 }
 
 const RENDERERS = {
-    heading: (block) => renderSpans(block.spans, element("h" + Math.min(6, block.level + 2), "level-" + block.level)),
+    heading: (block) => renderSpans(block.spans, element("h" + Math.min(6, Math.max(3, block.level + 1)), "level-" + block.level)),
     paragraph: (block) => renderSpans(block.spans, element("p", "")),
     code: renderCode,
     math: (block) => element("p", "math", block.text),
