@@ -273,6 +273,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                     "function": {"name": name, "arguments": ""}}])
             for piece in words(arguments):
                 self.server.token()
+                self.generated += 1
                 self.delta(tool_calls=[{"index": index, "function": {"arguments": piece}}])
         self.end("tool_calls" if calls else "stop", prompt)
 

@@ -116,6 +116,7 @@ class Page(unittest.TestCase):
 
     def open(self, path="/"):
         self.requested()
+        self.faults()  # those of the case before
         self.driver.get(self.address + path)
         self.until(lambda: self.js("return document.body.dataset.ready"), "the page is ready")
 
@@ -375,7 +376,7 @@ class WithMock(Anywhere, Page):
         self.open()
         self.send("be busy")
         self.until(lambda: self.all(".note .error"), "an error")
-        self.assertIn("The server is busy. It says: the queue is full Try again in 2 s.", self.texts(".note .error span")[0])
+        self.assertIn("The server is busy. It says: the queue is full. Try again in 2 s.", self.texts(".note .error span")[0])
         asked = len(self.mock.bodies)
         self.click(".note .error button")
         self.until(lambda: len(self.mock.bodies) == asked + 1, "another request")
@@ -388,6 +389,27 @@ class WithMock(Anywhere, Page):
         self.asked("broken disk")
         self.assertIn("Some text", self.texts(".message.assistant .content")[-1])
         self.assertIn("the disk cannot be read", self.texts(".note .error span")[-1])
+
+    def test_full_storage(self):
+        self.open()
+        self.js("IDBObjectStore.prototype.put = () => { throw new DOMException('full', 'QuotaExceededError'); }")
+        self.assertIn("Answer", self.asked("Hello"), "the conversation goes on")
+        self.assertIn("The browser's storage is full", self.texts("#banner span")[0])
+
+    def test_closed_panel(self):
+        self.open()
+        self.until(lambda: self.mock.paths.count("/stats/experts") > 0, "the experts")
+        self.click("#panel-toggle")
+        self.asked("Hello")
+        time.sleep(1)
+        count = len(self.mock.paths)
+        self.asked("Why is the sky blue?")
+        self.assertEqual(self.mock.paths[count:].count("/stats"), 1, "asked once, where the answer begins")
+        used = sum(self.mock.experts.uses)
+        self.click("#panel-toggle")
+        self.js("document.querySelector('#heat-table').open = true")
+        total = "return [...document.querySelectorAll('#heat-table tbody tr')].reduce((sum, row) => sum + Number(row.cells[1].textContent.replace(',', '')), 0)"
+        self.until(lambda: 0 < self.js(total) < used, "the uses since the last answer began")
 
     def test_unreachable(self):
         self.open()

@@ -48,7 +48,7 @@ function showContext() {
     $("#context").hidden = !room || !used;
     if (!room || !used) return;
     const share = Math.min(1, used / room);
-    $("#context .meter i").style.width = percentText(share);
+    $("#context .meter i").style.width = `${share * 100}%`;
     $("#context-text").textContent = `${percentText(share)} of ${countText(room, "token")}`;
 }
 
@@ -82,7 +82,8 @@ function newOne() {
 
 /* Another tab changed something. */
 async function changedElsewhere({ conversation, removed }) {
-    if (conversation !== tree.meta.id || generations.has(conversation)) {
+    const writing = generations.has(conversation) || $("#messages form"); /* it would be lost */
+    if (conversation !== tree.meta.id || writing) {
         list.refresh();
         return;
     }

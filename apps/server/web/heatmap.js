@@ -6,9 +6,9 @@ import { $, el, percentText, whole } from "./dom.js";
 
 /* Ramps from nothing to much, for a light and a dark page. */
 const RAMPS = {
-    light: { uses: ["#edf1f7", "#a9cbe8", "#4a90cf", "#1d5ea8", "#0b2c5f"], misses: ["#f6f0ea", "#f7c795", "#e88736", "#b5480f", "#6b2205"],
+    light: { uses: ["#e7ecf4", "#a9cbe8", "#4a90cf", "#1d5ea8", "#0b2c5f"], misses: ["#f1ebe4", "#f7c795", "#e88736", "#b5480f", "#6b2205"],
         mark: "#d9480f", memory: "#0b7a6b", text: "#4d5666" },
-    dark: { uses: ["#1b222d", "#1f4a73", "#2f7fbd", "#6fbbe8", "#e3f5ff"], misses: ["#231f1c", "#6b3413", "#b8601e", "#f0a04b", "#ffe7bd"],
+    dark: { uses: ["#26303d", "#1f4a73", "#2f7fbd", "#6fbbe8", "#e3f5ff"], misses: ["#332c27", "#6b3413", "#b8601e", "#f0a04b", "#ffe7bd"],
         mark: "#ff9440", memory: "#3ecfb6", text: "#a3adbb" },
 };
 const SHADES = 32;
@@ -48,8 +48,9 @@ export class Heatmap {
 
     /* data: what /stats/experts says. */
     setData(data) {
-        if (this.data && (this.data.layers !== data.layers || this.data.experts !== data.experts || data.total < this.data.total))
-            this.base = null; /* another model, or the server started again */
+        const known = this.data ?? this.base;
+        if (known && (known.layers !== data.layers || known.experts !== data.experts || data.uses.some((uses, i) => uses < known.uses[i])))
+            this.base = this.data = null; /* another model, or the server started again */
         this.before = this.data;
         this.data = data;
         this.base ??= data;

@@ -10,7 +10,7 @@ const EXPERTS_BUSY_MS = 1000, EXPERTS_IDLE_MS = 4000;
 const COST = 10; /* a poll waits at least this many times as long as the last one took */
 
 /* Memory: name in /stats, what it is called. */
-const MEMORY = [["weights", "weights"], ["experts", "experts"], ["state", "KV cache and state"], ["checkpoints", "checkpoints"],
+const MEMORY = [["weights", "weights"], ["experts", "experts"], ["state", "KV and state"], ["checkpoints", "checkpoints"],
     ["prefixes", "prefix cache"], ["sessions", "sessions"], ["workspace", "workspace"], ["programs", "programs"],
     ["other", "other"]];
 const OTHER = ["text", "files", "loading", "process"];
@@ -80,8 +80,16 @@ export class Panel {
         this.generation = generation;
         this.base = this.stats;
         this.heatmap.answerBegins();
+        if (!this.active) this.takeBase();
         this.nextExperts = 0;
         this.poll();
+    }
+
+    /* Nothing was polled lately: what the server counts now is asked for once. */
+    async takeBase() {
+        try {
+            [this.base, this.heatmap.base] = await Promise.all([getJson("/stats"), getJson("/stats/experts")]);
+        } catch { /* then the figures begin with the next poll */ }
     }
 
     answerEnds() {
@@ -114,7 +122,6 @@ export class Panel {
         const data = await getJson("/stats/experts");
         const cost = performance.now() - began;
         this.nextExperts = performance.now() + Math.max(busy ? EXPERTS_BUSY_MS : EXPERTS_IDLE_MS, COST * cost) - STATS_MS / 2;
-        data.total = data.uses.reduce((sum, uses) => sum + uses, 0);
         this.heatmap.setData(data);
         this.drawLegend();
         if ($("#heat-table").open) this.drawTable();

@@ -43,7 +43,7 @@ async function errorOf(response) {
         refused: `The server refused the request (${response.status}).`,
         failed: `The server failed (${response.status}).`,
     };
-    return new ServerError(kind, message ? `${words[kind]} It says: ${message}` : words[kind], Number(response.headers.get("retry-after")) || 0);
+    return new ServerError(kind, message ? `${words[kind]} It says: ${message.replace(/\.?$/, ".")}` : words[kind], Number(response.headers.get("retry-after")) || 0);
 }
 
 async function request(path, options) {
