@@ -49,7 +49,8 @@ function showContext() {
     if (!room || !used) return;
     const share = Math.min(1, used / room);
     $("#context .meter i").style.width = `${share * 100}%`;
-    $("#context-text").textContent = `${percentText(share)} of ${countText(room, "token")}`;
+    $("#context-share").textContent = percentText(share);
+    $("#context-room").textContent = ` of ${countText(room, "token")}`;
 }
 
 function refresh() {

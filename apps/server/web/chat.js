@@ -115,12 +115,12 @@ function prettyArguments(text) {
 export function figuresOf({ timings, usage, sluice }) {
     const out = [];
     const generated = timings?.predicted_n ?? usage?.completion_tokens;
-    if (generated) out.push(countText(generated, "token"));
-    if (timings?.predicted_per_second) out.push(`${rateText(timings.predicted_per_second)} tokens/s`);
+    const rate = timings?.predicted_per_second;
+    if (generated) out.push(countText(generated, "token") + (rate ? ` at ${rateText(rate)}/s` : ""));
     const cached = timings?.cache_n ?? usage?.prompt_tokens_details?.cached_tokens;
     if (usage?.prompt_tokens) out.push(`prompt ${usage.prompt_tokens}${cached ? `, ${cached} reused` : ""}`);
     const looked = (sluice?.hits ?? 0) + (sluice?.misses ?? 0);
-    if (looked) out.push(`${percentText(sluice.hits / looked)} of experts in memory`);
+    if (looked) out.push(`${percentText(sluice.hits / looked)} expert hits`);
     if (sluice?.bytes_read) out.push(`${bytesText(sluice.bytes_read)} read`);
     if (sluice?.stall_ms >= 1) out.push(`stalled ${secondsText(sluice.stall_ms / 1000)}`);
     return out;
@@ -234,8 +234,8 @@ export class ChatView {
             iconButton("fork", "Fork into a new conversation", () => this.actions.fork(message)),
             iconButton("trash", "Delete from here", () => this.actions.remove(message))];
         const figures = message.role === "assistant" ? figuresOf(message) : [];
-        return [el("div", { class: "actions" }, ...buttons.filter(Boolean)),
-            ...(figures.length ? [el("div", { class: "figures" }, ...figures.map((text) => el("span", {}, text)))] : [])];
+        return [...(figures.length ? [el("div", { class: "figures" }, ...figures.map((text) => el("span", {}, text)))] : []),
+            el("div", { class: "actions" }, ...buttons.filter(Boolean))];
     }
 
     /* ---- Editing a message, and results of tools ---- */

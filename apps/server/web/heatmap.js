@@ -30,8 +30,9 @@ function mix(stops, share) {
 }
 
 export class Heatmap {
-    constructor(frame) {
+    constructor(frame, legend) {
         this.frame = frame;
+        this.legend = legend;
         this.canvas = $("canvas", frame);
         this.tip = $(".tip", frame);
         this.readout = $(".readout", frame);
@@ -109,6 +110,7 @@ export class Heatmap {
         this.drawCells(context, ramp);
         this.drawAxes(context, ramp);
         this.drawCell(context, ramp);
+        this.drawLegend();
         if (this.cell) this.tell();
     }
 
@@ -129,14 +131,16 @@ export class Heatmap {
                 context.fillStyle = shades[share ? Math.max(3, Math.round(share * (SHADES - 1))) : 0];
                 const x = GUTTER + column * cellWidth, y = layer * cellHeight;
                 context.fillRect(x, y, cellWidth - gapX, cellHeight - gapY);
-                if (marked && this.at(layer, from).misses) this.drawMark(context, ramp.mark, x, y);
+                if (marked) this.drawMark(context, ramp.mark, x, y, this.at(layer, from));
             }
         }
     }
 
-    /* A dot: the expert was read from disk in the period. */
-    drawMark(context, color, x, y) {
-        const { cellWidth, cellHeight } = this.place, size = Math.max(2, Math.min(cellWidth, cellHeight) * 0.3);
+    /* A dot where the expert was read from disk in the period: the larger, the more of its uses were misses. */
+    drawMark(context, color, x, y, { uses, misses }) {
+        if (!misses) return;
+        const { cellWidth, cellHeight } = this.place, most = Math.min(cellWidth, cellHeight) - 2;
+        const size = Math.max(1.5, most * 0.7 * Math.sqrt(Math.min(1, misses / Math.max(1, uses))));
         context.fillStyle = color;
         context.fillRect(x + (cellWidth - 1 - size) / 2, y + (cellHeight - 1 - size) / 2, size, size);
     }
@@ -167,7 +171,7 @@ export class Heatmap {
         context.strokeRect(GUTTER + column * cellWidth - 1, this.cell[0] * cellHeight - 1, Math.max(4, cellWidth + 1), Math.max(4, cellHeight + 1));
     }
 
-    legend() {
+    drawLegend() {
         const ramp = RAMPS[document.documentElement.dataset.shade ?? "light"][MODES[this.mode].ramp];
         const { share, binary } = MODES[this.mode];
         const swatches = (binary ? [0, 1] : [0, 0.25, 0.5, 0.75, 1]).map((at) => {
@@ -176,7 +180,9 @@ export class Heatmap {
             return swatch;
         });
         const [least, most] = binary ? ["on disk", "in memory"] : ["0", share ? "100 %" : whole(this.most ?? 0)];
-        return [least, el("span", { class: "ramp", "aria-hidden": "true" }, ...swatches), most];
+        this.legend.replaceChildren(least, el("span", { class: "ramp", "aria-hidden": "true" }, ...swatches), most);
+        this.frame.setAttribute("aria-label", `Heat-map of ${this.data.layers} layers with ${this.data.experts} experts; ` +
+            "arrow keys move between experts, the table below says the same");
     }
 
     /* ---- The expert under the pointer or the keyboard ---- */

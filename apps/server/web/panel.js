@@ -21,7 +21,7 @@ export class Panel {
         this.root = root;
         this.onStats = onStats;
         this.onError = onError;
-        this.heatmap = new Heatmap($("#heatmap"));
+        this.heatmap = new Heatmap($("#heatmap"), $("#heat-legend"));
         this.speed = new Chart($("#speed-chart"), "Tokens per second", (value) => `${rateText(value)}/s`);
         this.disk = new Chart($("#disk-chart"), "Bytes read from disk", (value) => `${bytesText(value)}/s`);
         this.nextExperts = 0;
@@ -37,7 +37,6 @@ export class Panel {
         const { heatmap } = this;
         const redraw = () => {
             heatmap.draw();
-            this.drawLegend();
             this.drawTable();
         };
         $("#heat-mode").append(...heatmapModes.map(([name, label]) => el("option", { value: name }, label)));
@@ -123,8 +122,7 @@ export class Panel {
         const cost = performance.now() - began;
         this.nextExperts = performance.now() + Math.max(busy ? EXPERTS_BUSY_MS : EXPERTS_IDLE_MS, COST * cost) - STATS_MS / 2;
         this.heatmap.setData(data);
-        this.drawLegend();
-        if ($("#heat-table").open) this.drawTable();
+        this.drawTable();
         $("#experts").hidden = !data.layers;
     }
 
@@ -198,7 +196,7 @@ export class Panel {
             usage && ["Prompt", countText(usage.prompt_tokens, "token")],
             cached !== undefined && ["Reused of it", countText(cached, "token")],
             sluice?.reuse && ["Why not more", sluice.reuse],
-            looked > 0 && ["Experts in memory", `${percentText(counts.hits / looked)} (${countText(counts.misses, "miss", "misses")})`],
+            looked > 0 && ["Expert hits", `${percentText(counts.hits / looked)} (${countText(counts.misses, "miss", "misses")})`],
             counts && ["Read from disk", bytesText(counts.bytes_read ?? 0)],
             counts && ["Stalled", secondsText((counts.stall_ms ?? 0) / 1000) + (seconds > 0 ? `, ${percentText(Math.min(1, (counts.stall_ms ?? 0) / 1000 / seconds))} of the time` : "")],
         ];
@@ -222,7 +220,7 @@ export class Panel {
             ["Read in all", bytesText(experts.bytes_read)],
             experts.read_seconds > 0 && ["While reading", `${bytesText(experts.bytes_read / experts.read_seconds)}/s`],
             ["Waited for the disk", secondsText(experts.stall_seconds)],
-            looked > 0 && ["Experts in memory", percentText(experts.hits / looked)],
+            looked > 0 && ["Expert hits", percentText(experts.hits / looked)],
             experts.misses > 0 && ["Misses", `${whole(experts.misses)}, ${whole(experts.first_reads ?? 0)} of them first reads`],
             ["Room for", `${whole(experts.slots)} of ${whole(experts.layers * experts.experts)} experts (${bytesText(experts.budget_bytes)})`],
         ]);
@@ -259,13 +257,6 @@ export class Panel {
             ["Up", secondsText(stats.uptime_seconds ?? 0)],
             stats.version && ["Version", stats.version],
         ]);
-    }
-
-    drawLegend() {
-        if (!this.heatmap.data) return;
-        $("#heat-legend").replaceChildren(...this.heatmap.legend());
-        const rows = this.heatmap.rows();
-        $("#heatmap").setAttribute("aria-label", `Heat-map of ${rows.length} layers with ${this.heatmap.data.experts} experts; arrow keys move between experts, the table below says the same`);
     }
 
     drawTable() {
