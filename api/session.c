@@ -6,7 +6,10 @@
 #include "engine/inspect/watch.h"
 #include "engine/session/batch.h"
 #include "engine/session/choose_by.h"
+#include "engine/session/draft.h"
+#include "engine/session/keeper.h"
 #include "sluice/inspect.h"
+#include "sluice/sessions.h"
 #include <string.h>
 
 static sl_status allocate(sl_session *session, uint32_t checkpoints, sl_error *err) {
@@ -79,10 +82,12 @@ void sl_session_destroy(sl_session *session) {
     (void)pthread_mutex_lock(&session->model->lock);
     (void)sl_session_drain(session, &of_none);
     sl_batch_leave(session);
+    sl_keeper_leave(session->model->keeper, session);
     sl_watcher_destroy(sl_watcher_of(session));
     sl_checkpoints_deinit(&session->checkpoints);
     session->model->slot_taken[session->slot] = false;
     if (session->model->waiting == session) session->model->waiting = NULL;
+    if (session->model->drafted == session) session->model->drafted = NULL;
     (void)pthread_mutex_unlock(&session->model->lock);
     sl_arena arena = session->arena; /* the session itself lives in it */
     sl_arena_deinit(&arena);
@@ -141,6 +146,17 @@ sl_status sl_session_extend_all(sl_session *session, const sl_token *tokens, siz
     if (!out_logits) return sl_fail(err, SL_INVALID, "no room for the logits");
     return extend(session, tokens, count,
                   (sl_wanted_rows){.logits = out_logits, .hidden = out_hidden}, err);
+}
+
+sl_status sl_session_draft(sl_session *session, const sl_token *tokens, size_t count,
+                           float *out_logits, sl_error *err) {
+    SL_NEED(session && (tokens || !count) && out_logits);
+    const double start = sl_clock_seconds();
+    begin_call(session);
+    const sl_status status = sl_draft_run(session, tokens, count, out_logits, err);
+    end_call(session);
+    if (status == SL_OK) sl_session_account(session, count, sl_clock_seconds() - start);
+    return status;
 }
 
 sl_status sl_session_extend_layers(sl_session *session, const sl_token *tokens, size_t count,

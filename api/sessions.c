@@ -5,7 +5,6 @@
 #include "engine/choose/history.h"
 #include "engine/session/prefixes.h"
 #include "engine/session/snapshot.h"
-#include <stdio.h>
 
 size_t sl_session_tokens(const sl_session *session, const sl_token **out) {
     SL_NEED_OR(0, session);
@@ -85,45 +84,11 @@ static sl_status extend_to(sl_session *session, const sl_token *tokens, size_t e
     return SL_OK;
 }
 
-static void describe(const sl_reuse *reuse, size_t count, sl_sync_report *out) {
-    const size_t same = reuse->same, reused = reuse->reused;
-    char *text = out->text;
-    const size_t room = sizeof out->text;
-    *out = (sl_sync_report){.tokens = count,
-                            .reused = reused,
-                            .same = same,
-                            .source = reuse->source,
-                            .reason = reuse->reason};
-    switch (reuse->reason) {
-    case SL_REUSE_ALL:
-        (void)snprintf(text, room, "the session has these tokens already");
-        break;
-    case SL_REUSE_NOTHING_KEPT:
-        (void)snprintf(text, room, "nothing that is kept begins with these tokens");
-        break;
-    case SL_REUSE_NEW_TOKENS:
-        (void)snprintf(text, room, "the tokens from %zu on are new", same);
-        break;
-    case SL_REUSE_OTHER_TOKENS:
-        (void)snprintf(text, room, "what is kept goes on with other tokens from %zu on", same);
-        break;
-    case SL_REUSE_LAST_TOKEN:
-        (void)snprintf(text, room, "the last token is computed for its logits");
-        break;
-    case SL_REUSE_NO_CHECKPOINT:
-        (void)snprintf(text, room,
-                       "%zu tokens are the same, but the last recurrent state that is kept of them "
-                       "is that after %zu",
-                       same, reused);
-        break;
-    }
-}
-
 static sl_status reuse(sl_session *session, const sl_token *tokens, size_t count, sl_reuse *out,
                        sl_error *err) {
     (void)pthread_mutex_lock(&session->model->lock);
     sl_status status = sl_session_drain(session, err);
-    if (status == SL_OK) status = sl_session_reuse(session, tokens, count, out, err);
+    if (status == SL_OK) status = sl_session_reuse(session, tokens, count, count, out, err);
     (void)pthread_mutex_unlock(&session->model->lock);
     return status;
 }
@@ -138,7 +103,7 @@ sl_status sl_session_sync(sl_session *session, const sl_token *tokens, size_t co
     if (report) SL_TRY(SL_STRUCT_CHECK(sl_sync_report, report, err));
     SL_TRY(check_tokens(session, tokens, count, err));
     SL_TRY(reuse(session, tokens, count, &reused, err));
-    describe(&reused, count, &found);
+    sl_reuse_describe(&reused, count, &found);
     if (report) SL_STRUCT_GIVE(sl_sync_report, report, &found);
     for (uint32_t i = 0; i < reused.stop_count; i++) {
         SL_TRY(extend_to(session, tokens, reused.stops[i], &options, reused.reused, err));

@@ -40,6 +40,7 @@ const char *sl_status_text(sl_status status) {
         [SL_UNSUPPORTED] = "no kernel, architecture or option for this",
         [SL_DEVICE] = "the device reported an error",
         [SL_CANCELLED] = "the caller asked to stop",
+        [SL_BUSY] = "a queue is full, try again later",
     };
     return (unsigned)status < sizeof texts / sizeof texts[0] ? texts[status] : "unknown status";
 }

@@ -378,8 +378,14 @@ void sl_graph_output(sl_graph *graph, const char *name, sl_value value) {
     char *copy = copy_name(graph, name);
     if (!outputs || !copy) return;
     graph->outputs = outputs;
-    outputs[graph->output_count++] = (sl_graph_out){value, copy};
+    outputs[graph->output_count++] = (sl_graph_out){.value = value, .name = copy};
     graph->values[value.v].use_count++;
+}
+
+void sl_graph_observe(sl_graph *graph, const char *name, sl_value value) {
+    const uint32_t before = graph->output_count;
+    sl_graph_output(graph, name, value);
+    if (graph->output_count > before) graph->outputs[before].observed = true;
 }
 
 bool sl_node_changes_state(const sl_node *node) {

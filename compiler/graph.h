@@ -55,6 +55,7 @@ typedef struct {
 typedef struct {
     sl_value value;
     const char *name;
+    bool observed; /* only looked at: it is computed as if it were no output */
 } sl_graph_out;
 
 typedef struct sl_graph sl_graph;
@@ -126,6 +127,8 @@ void *sl_graph_grow(sl_graph *graph, void *items, uint32_t count, uint32_t *capa
 /* Allocates zeroed memory for the operands of a node; false if there is no memory. */
 bool sl_node_make_room(sl_arena *arena, sl_node *node, uint32_t inputs, uint32_t outputs);
 void sl_graph_output(sl_graph *graph, const char *name, sl_value value);
+/* The same for a value that is only looked at: quantisation does as if it were no output. */
+void sl_graph_observe(sl_graph *graph, const char *name, sl_value value);
 /* Labels of the nodes that follow read "scope op"; the text is copied. */
 void sl_graph_scope(sl_graph *graph, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The label of the next node reads "scope name" instead; the name is one word, and borrowed until

@@ -71,6 +71,7 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .context_tokens = options->context_given ? options->context : context,
         .compile = cli_compile_words(options, words),
         .pin_threads = options->pin,
+        .deterministic = options->deterministic,
         .kv = options->kv,
         .progress = cli_progress,
         .expert_budget_bytes = options->budget.bytes,

@@ -49,7 +49,8 @@ static void mark_exact(const rebuild *b) {
     }
     for (uint32_t o = 0; o < graph->output_count; o++) {
         fate *output = &b->fates[graph->outputs[o].value.v];
-        output->exact = output->as_floats = true;
+        output->as_floats = true;
+        output->exact |= !graph->outputs[o].observed;
     }
     for (uint32_t n = graph->node_count; n-- > 0;) {
         const sl_node *node = &graph->nodes[n];

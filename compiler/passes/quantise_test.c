@@ -93,12 +93,33 @@ static void sums_of_activations_do_not(void **state) {
         1);
 }
 
+/* A product that is looked at is computed as it is without that. */
+static void what_is_observed_does_not_change(void **state) {
+    (void)state;
+    static const char text[] = GRAPH("%1 = linear(%x, %wide) %2 = softmax(%1) output \"o\" = %2");
+    sl_error err = {0};
+    sl_graph *graph = NULL;
+    if (sl_graph_parse(text, strlen(text), NULL, &graph, &err) != SL_OK)
+        fail_msg("%s", err.message);
+    sl_graph_observe(graph, "product", graph->nodes[0].outputs[0]);
+    assert_int_equal(sl_quantise_activations(graph, &err), SL_OK);
+    assert_int_equal(graph->output_count, 2);
+    const sl_node *product = NULL;
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].op == SL_OP_linear) product = &graph->nodes[n];
+    assert_non_null(product);
+    assert_int_equal(graph->values[product->inputs[0].v].type.dtype, SL_DTYPE_a8);
+    assert_int_equal(graph->outputs[1].value.v, product->outputs[0].v);
+    sl_graph_destroy(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_with_panels_take_rows),
         cmocka_unit_test(experts_take_rows),
         cmocka_unit_test(what_steers_stays_exact),
         cmocka_unit_test(sums_of_activations_do_not),
+        cmocka_unit_test(what_is_observed_does_not_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,19 +42,32 @@ sl_status sl_model_config_parse(const char *json, size_t bytes, sl_arena *arena,
     return sl_config_parse(json, bytes, &families, arena, out, err);
 }
 
+static void build_whole(sl_builder *b, const sl_architecture *architecture) {
+    sl_hidden_value hidden = sl_block_stem(b);
+    sl_builder_begin_reveal(b);
+    for (b->layer = 0; b->layer < b->config->layers && b->status == SL_OK; b->layer++) {
+        sl_reveal_input(b, hidden);
+        hidden = architecture->layer(b, hidden);
+        sl_reveal_output(b, hidden);
+    }
+    sl_block_head(b, hidden);
+    sl_builder_end_reveal(b);
+}
+
+static void build_replay(sl_builder *b) {
+    sl_block_rows(b);
+    for (b->layer = 0; b->layer < b->config->layers && b->status == SL_OK; b->layer++)
+        if (b->config->layer[b->layer].linear) sl_block_delta_replay(b);
+}
+
 sl_status sl_architecture_build(const sl_architecture *architecture, const sl_forward_shape *shape,
                                 sl_graph *graph, sl_error *err) {
     sl_builder b = {
         .graph = graph, .shape = shape, .config = shape->config, .status = SL_OK, .err = err};
-    sl_hidden_value hidden = sl_block_stem(&b);
-    sl_builder_begin_reveal(&b);
-    for (b.layer = 0; b.layer < b.config->layers && b.status == SL_OK; b.layer++) {
-        sl_reveal_input(&b, hidden);
-        hidden = architecture->layer(&b, hidden);
-        sl_reveal_output(&b, hidden);
-    }
-    sl_block_head(&b, hidden);
-    sl_builder_end_reveal(&b);
+    if (shape->replays)
+        build_replay(&b);
+    else
+        build_whole(&b, architecture);
     SL_TRY(b.status);
     return sl_graph_check(graph, err);
 }

@@ -32,15 +32,22 @@ typedef enum {
 } sl_forward_output;
 
 /* What a step that reveals its layers returns besides: VALUE(symbol, name).  The output is called
- * "layers.N.name".  The router's choice is there in layers with experts. */
+ * "layers.N.name".  The router's choice is there in layers with experts.  A step that keeps returns
+ * the last three, of delta nets, from which a step that replays computes their states again. */
 #define SL_LAYER_VALUES(VALUE)                                                                     \
     VALUE(INPUT, "input")                   /* f32[rows, hidden]: before the mixer */              \
     VALUE(MIXED, "after_attention")         /* f32[rows, hidden]: after it; a delta net's too */   \
     VALUE(OUTPUT, "output")                 /* f32[rows, hidden]: after the experts */             \
     VALUE(EXPERTS, "experts")               /* i32[rows, k] */                                     \
-    VALUE(EXPERT_WEIGHTS, "expert_weights") /* f32[rows, k] */
+    VALUE(EXPERT_WEIGHTS, "expert_weights") /* f32[rows, k] */                                     \
+    VALUE(DELTA_QKV, "delta_qkv")           /* f32[rows, channels]: before the convolution */      \
+    VALUE(DELTA_A, "delta_a")               /* f32[rows, heads]: input of the decay */             \
+    VALUE(DELTA_B, "delta_b")               /* f32[rows, heads]: input of beta */
 #define SL_LAYER_VALUE_SYMBOL(SYMBOL, NAME) SL_LAYER_##SYMBOL,
-typedef enum { SL_LAYER_VALUES(SL_LAYER_VALUE_SYMBOL) SL_LAYER_VALUE_COUNT } sl_layer_value;
+typedef enum {
+    SL_LAYER_VALUES(SL_LAYER_VALUE_SYMBOL) SL_LAYER_VALUE_COUNT,
+    SL_LAYER_FIRST_KEPT = SL_LAYER_DELTA_QKV
+} sl_layer_value;
 #define SL_LAYER_PREFIX "layers."
 
 /* What a state holds, which is its tag. */
@@ -62,7 +69,11 @@ typedef struct {
     uint32_t rows, wanted; /* wanted: 0 to rows */
     bool gathers;          /* the wanted rows are an input even if they are all rows */
     bool chooses;
-    bool reveals; /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
+    bool undivided; /* attention never divides positions among steps, however few rows there are */
+    bool reveals;   /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
+    /* Delta nets compute row by row, so that rows are the same bits as in steps of one row. */
+    bool keeps;               /* more outputs: those of SL_LAYER_VALUES that are kept */
+    bool replays;             /* these are inputs, and only the states of delta nets are computed */
     uint32_t slots, capacity; /* sequences, and tokens of context each */
     sl_dtype kv_dtype;        /* of cached keys (core/kv.h): f32, f16 or k16 */
 } sl_forward_shape;

@@ -6,6 +6,8 @@
 
 /* stem.c: inputs, embedding and RoPE table; at the end the final norm and the head. */
 sl_hidden_value sl_block_stem(sl_builder *b);
+/* The inputs that say where the rows belong: of every step. */
+void sl_block_rows(sl_builder *b);
 void sl_block_head(sl_builder *b, sl_hidden_value hidden);
 /* The norms at the start of the two halves of a layer. */
 sl_attn_input_value sl_block_attn_norm(sl_builder *b, sl_hidden_value hidden);
@@ -29,6 +31,8 @@ sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
 
 /* delta_net.c */
 sl_mixer_out_value sl_block_delta_net(sl_builder *b, sl_attn_input_value x);
+/* Only its states, from what a step that keeps has computed. */
+void sl_block_delta_replay(sl_builder *b);
 
 /* feed_forward.c: one network, or routed experts. */
 sl_dense_out_value sl_block_dense(sl_builder *b, sl_moe_input_value x);

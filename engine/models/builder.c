@@ -62,31 +62,44 @@ void sl_builder_output(sl_builder *b, sl_forward_output output, sl_value value) 
     sl_graph_output(b->graph, names[output], value);
 }
 
+static void name_layer_value(uint32_t layer, sl_layer_value which, char name[NAME_BYTES]) {
+    static const char *const names[] = {
+#define VALUE(SYMBOL, NAME) [SL_LAYER_##SYMBOL] = (NAME),
+        SL_LAYER_VALUES(VALUE)
+#undef VALUE
+    };
+    (void)snprintf(name, NAME_BYTES, SL_LAYER_PREFIX "%u.%s", layer, names[which]);
+}
+
+sl_value sl_builder_kept_input(sl_builder *b, sl_layer_value which, sl_type type) {
+    char name[NAME_BYTES];
+    name_layer_value(b->layer, which, name);
+    const sl_value value = sl_graph_declare(b->graph, SL_VALUE_INPUT, name, type);
+    sl_graph_tag(b->graph, value, SL_FORWARD_INPUT_COUNT + b->kept_inputs++);
+    return value;
+}
+
 void sl_builder_begin_reveal(sl_builder *b) {
     const size_t count = (size_t)b->config->layers * SL_LAYER_VALUE_COUNT;
-    if (!b->shape->reveals || b->status != SL_OK) return;
+    if (!(b->shape->reveals || b->shape->keeps) || b->status != SL_OK) return;
     b->revealed = SL_ARENA_NEW_ARRAY(&b->graph->arena, sl_value, count + 1);
     if (!b->revealed)
         b->status = sl_no_memory(b->err, "the values of layers", count * sizeof *b->revealed);
 }
 
 void sl_builder_reveal(sl_builder *b, sl_layer_value which, sl_value value) {
-    if (b->revealed) b->revealed[(size_t)b->layer * SL_LAYER_VALUE_COUNT + which] = value;
+    const bool wanted = which < SL_LAYER_FIRST_KEPT ? b->shape->reveals : b->shape->keeps;
+    if (b->revealed && wanted) b->revealed[(size_t)b->layer * SL_LAYER_VALUE_COUNT + which] = value;
 }
 
 void sl_builder_end_reveal(sl_builder *b) {
-    static const char *const names[] = {
-#define VALUE(SYMBOL, NAME) [SL_LAYER_##SYMBOL] = (NAME),
-        SL_LAYER_VALUES(VALUE)
-#undef VALUE
-    };
     char name[NAME_BYTES];
     for (uint32_t layer = 0; b->revealed && layer < b->config->layers; layer++)
         for (int which = 0; which < SL_LAYER_VALUE_COUNT; which++) {
             const sl_value value =
                 b->revealed[(size_t)layer * SL_LAYER_VALUE_COUNT + (size_t)which];
             if (!value.v) continue;
-            (void)snprintf(name, sizeof name, SL_LAYER_PREFIX "%u.%s", layer, names[which]);
-            sl_graph_output(b->graph, name, value);
+            name_layer_value(layer, (sl_layer_value)which, name);
+            sl_graph_observe(b->graph, name, value);
         }
 }

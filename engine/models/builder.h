@@ -15,7 +15,8 @@ struct sl_builder {
     sl_rope_angles rope;
     sl_chosen_value chosen; /* where the step chooses */
     uint32_t layer;         /* under construction */
-    sl_value *revealed;     /* [layers][SL_LAYER_VALUE_COUNT]; NULL: the step does not reveal */
+    sl_value *revealed;     /* [layers][SL_LAYER_VALUE_COUNT]; NULL: the step reveals nothing */
+    uint32_t kept_inputs;   /* of a step that replays, so far */
     sl_status status;
     sl_error *err;
 };
@@ -35,7 +36,9 @@ sl_value sl_builder_state(sl_builder *b, sl_state_kind kind, const char *name, s
 /* The step's interface.  Outputs are given in the order of their enum. */
 sl_value sl_builder_input(sl_builder *b, sl_forward_input input, sl_type type);
 void sl_builder_output(sl_builder *b, sl_forward_output output, sl_value value);
-/* A value of the layer; becomes an output at the end if the step reveals its layers. */
+/* What another step kept of the layer; tagged with SL_FORWARD_INPUT_COUNT and up. */
+sl_value sl_builder_kept_input(sl_builder *b, sl_layer_value which, sl_type type);
+/* A value of the layer; becomes an output at the end if the step reveals or keeps it. */
 void sl_builder_reveal(sl_builder *b, sl_layer_value which, sl_value value);
 /* Makes room for what is revealed, and outputs of it after all others. */
 void sl_builder_begin_reveal(sl_builder *b);
@@ -48,6 +51,7 @@ static inline sl_sdpa_options sl_builder_sdpa(const sl_builder *b) {
     return (sl_sdpa_options){.scale = b->config->score_scale,
                              .window = b->config->layer[b->layer].window,
                              .divide =
+                                 !b->shape->undivided &&
                                  sl_wire_divides_positions(b->shape->rows, b->shape->capacity)};
 }
 /* How the norms of the model are computed. */

@@ -173,5 +173,19 @@ REVEAL(mixed, residual, MIXED)
 REVEAL(output, hidden, OUTPUT)
 REVEAL(experts, route_idx, EXPERTS)
 REVEAL(expert_weights, route_weights, EXPERT_WEIGHTS)
+REVEAL(delta_qkv, delta_qkv, DELTA_QKV)
+REVEAL(delta_a, delta_a, DELTA_A)
+REVEAL(delta_b, delta_b, DELTA_B)
 #undef REVEAL
+
+/* sl_kept_role(b, columns): what another step kept */
+#define KEPT(ROLE, SYMBOL)                                                                         \
+    static inline sl_##ROLE##_value sl_kept_##ROLE(sl_builder *b, int64_t columns) {               \
+        const sl_type type = sl_type_make(SL_DTYPE_f32, 2, (int64_t)b->shape->rows, columns);      \
+        return (sl_##ROLE##_value){sl_builder_kept_input(b, SL_LAYER_##SYMBOL, type)};             \
+    }
+KEPT(delta_qkv, DELTA_QKV)
+KEPT(delta_a, DELTA_A)
+KEPT(delta_b, DELTA_B)
+#undef KEPT
 #endif

@@ -14,12 +14,19 @@ static sl_rope_table_attrs rope_attrs(const sl_rope_config *rope) {
                                  .magnitude = rope->magnitude};
 }
 
+static sl_type ids_of(const sl_builder *b) {
+    return sl_type_make(SL_DTYPE_i32, 1, (int64_t)b->shape->rows);
+}
+
+void sl_block_rows(sl_builder *b) {
+    b->rows.slots = sl_input_slots(b, ids_of(b));
+    b->rows.positions = sl_input_positions(b, ids_of(b));
+}
+
 sl_hidden_value sl_block_stem(sl_builder *b) {
     sl_graph *g = b->graph;
-    const sl_type ids = sl_type_make(SL_DTYPE_i32, 1, (int64_t)b->shape->rows);
-    sl_tokens_value tokens = sl_input_tokens(b, ids);
-    b->rows.slots = sl_input_slots(b, ids);
-    b->rows.positions = sl_input_positions(b, ids);
+    sl_tokens_value tokens = sl_input_tokens(b, ids_of(b));
+    sl_block_rows(b);
     sl_graph_scope(g, "embedding");
     if (b->shape->chooses) {
         b->chosen = sl_state_chosen(b);

@@ -13,7 +13,7 @@ static sl_status allocate(sl_batch *batch, sl_error *err) {
     batch->tokens = SL_ARENA_NEW_ARRAY(arena, int32_t, batch->most_rows);
     batch->slots = SL_ARENA_NEW_ARRAY(arena, int32_t, batch->most_rows);
     batch->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, batch->most_rows);
-    batch->wanted = SL_ARENA_NEW_ARRAY(arena, int32_t, batch->capacity);
+    batch->wanted = SL_ARENA_NEW_ARRAY(arena, int32_t, batch->most_rows);
     if (batch->entries && batch->tokens && batch->slots && batch->positions && batch->wanted)
         return SL_OK;
     return sl_no_memory(err, "a batch", batch->most_rows);
@@ -147,12 +147,13 @@ static void fill_rows(sl_batch *batch, sl_batch_entry *entry, sl_forward_rows *p
     entry->first = pass->count;
     for (uint32_t i = 0; i < entry->rows; i++) {
         const size_t position = session->computed + i;
+        const bool is_last = entry->completes && i + 1 == entry->rows;
+        if (is_last || entry->wants_all) batch->wanted[pass->wanted++] = (int32_t)pass->count;
         batch->tokens[pass->count] = session->tokens[position];
         batch->slots[pass->count] = (int32_t)session->slot;
         batch->positions[pass->count] = (int32_t)position;
         pass->count++;
     }
-    if (entry->completes) batch->wanted[pass->wanted++] = (int32_t)pass->count - 1;
 }
 
 /* What each session takes part with, from what it is now. */
@@ -177,14 +178,22 @@ static void fill_pass(sl_batch *batch, sl_forward_rows *pass) {
     pass->wanted_rows = pass->wanted && pass->wanted < pass->count ? batch->wanted : NULL;
 }
 
+/* Rows of a result that are an entry's. */
+static uint32_t wanted_rows(const sl_batch_entry *entry) {
+    return entry->wants_all ? entry->rows : entry->completes;
+}
+
 static void finish_entry(sl_batch_entry *entry, const float *logits, double seconds) {
     sl_session *session = entry->session;
     sl_checkpoints *checkpoints = &session->checkpoints;
     sl_session_computed(session, entry->rows);
     sl_session_account(session, entry->rows, seconds);
     session->has_logits = entry->completes;
+    entry->logits = logits;
     if (entry->completes) {
-        memcpy(session->logits, logits, session->model->config.vocab * sizeof *logits);
+        const uint32_t vocab = session->model->config.vocab;
+        logits += (size_t)(wanted_rows(entry) - 1) * vocab;
+        memcpy(session->logits, logits, vocab * sizeof *logits);
         session->found = session->logits;
     }
     const bool due = session->computed - sl_checkpoints_last(checkpoints) >= SL_CHECKPOINT_TOKENS ||
@@ -234,10 +243,12 @@ sl_status sl_batch_pass(sl_batch *batch, sl_error *err) {
     if (pass.count == 0) return SL_OK;
     sl_session_keep_logits(model, NULL);
     const sl_expert_stats before = sl_expert_store_stats(model->store);
+    const double compiled = sl_forward_describe(model->forward).compile_seconds;
     const double start = sl_clock_seconds();
     const sl_status status = sl_forward_run(model->forward, &pass, &result, &error);
     const double seconds = sl_clock_seconds() - start;
     count_pass(batch, &pass, seconds, &before);
+    batch->stats.compile_seconds += sl_forward_describe(model->forward).compile_seconds - compiled;
     if (status != SL_OK) {
         fail_all(batch, &error);
         if (err) *err = error;
@@ -248,7 +259,7 @@ sl_status sl_batch_pass(sl_batch *batch, sl_error *err) {
         sl_batch_entry *entry = &batch->entries[i];
         if (!entry->session || !entry->takes_part) continue;
         finish_entry(entry, logits, seconds);
-        if (entry->completes) logits += model->config.vocab;
+        logits += (size_t)wanted_rows(entry) * model->config.vocab;
     }
     return SL_OK;
 }

@@ -17,6 +17,8 @@ typedef struct {
     size_t before;       /* tokens of the session before it was added */
     bool takes_part;     /* in the pass */
     bool completes;      /* its last token is computed: there are logits */
+    bool wants_all;      /* logits of all rows: set between sl_batch_take and the pass */
+    const float *logits; /* with wants_all: of the first row, valid until the next pass */
     sl_error error;      /* status SL_OK: none */
 } sl_batch_entry;
 

@@ -10,8 +10,9 @@
 /* The parameters that a forward pass is compiled for. */
 typedef struct {
     uint32_t rows, wanted;
-    bool chooses, reveals;
-    bool sized; /* for up to so many rows and wanted ones */
+    bool chooses, reveals, keeps, replays;
+    bool sized;   /* for up to so many rows and wanted ones */
+    bool gathers; /* the wanted rows are an input, although they are as many as the rows */
 } pass_shape;
 
 /* A sized pass of few rows divides attention by positions, as other passes of few rows do. */
@@ -45,10 +46,14 @@ struct sl_forward {
     int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS],
         wanted[SL_MAX_FORWARD_ROWS];
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
-    compiled_forward kept[SL_KEPT_FORWARDS];
-    compiled_forward *started; /* the one under way, or finished last; NULL: none */
-    compiled_forward *ran;     /* the one that sl_forward_run ran last; NULL: none */
+    compiled_forward kept[SL_KEPT_SIZES];
+    uint32_t most_kept, spare_slot; /* spare_slot: of rows that are added to a pass; 0: none */
+    compiled_forward *started;      /* the one under way, or finished last; NULL: none */
+    compiled_forward *ran;          /* the one that sl_forward_run ran last; NULL: none */
     uint64_t clock;
+    float **kept_rows; /* the inputs of a pass that replays, [kept_count], for draft_rows rows */
+    uint32_t kept_count;
+    bool sizes_drafts; /* passes that keep and replay are sized */
     bool bound;
     float *results; /* of the evaluator, as floats */
     size_t results_bytes;
@@ -84,7 +89,8 @@ static void discard(sl_forward *forward, compiled_forward *pass) {
     *pass = (compiled_forward){0};
 }
 
-static void *memory_of_input(sl_forward *forward, sl_forward_input input) {
+static void *memory_of_input(sl_forward *forward, uint64_t input) {
+    if (input >= SL_FORWARD_INPUT_COUNT) return forward->kept_rows[input - SL_FORWARD_INPUT_COUNT];
     void *const memory[SL_FORWARD_INPUT_COUNT] = {[SL_FORWARD_INPUT_TOKENS] = forward->tokens,
                                                   [SL_FORWARD_INPUT_SLOTS] = forward->slots,
                                                   [SL_FORWARD_INPUT_POSITIONS] = forward->positions,
@@ -103,7 +109,7 @@ static void *state_named(const sl_forward *forward, const char *name) {
 static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     switch (value->kind) {
     case SL_VALUE_INPUT:
-        return memory_of_input(forward, (sl_forward_input)value->tag);
+        return memory_of_input(forward, value->tag);
     case SL_VALUE_STATE:
         return state_named(forward, value->name);
     case SL_VALUE_WEIGHT: {
@@ -233,9 +239,11 @@ static sl_status build_graph(sl_forward *forward, const pass_shape *pass, sl_gra
     sl_forward_shape shape = forward->options.shape;
     shape.rows = pass->rows;
     shape.wanted = pass->wanted;
-    shape.gathers = pass->sized;
+    shape.gathers = pass->sized || pass->gathers;
     shape.chooses = pass->chooses;
     shape.reveals = pass->reveals;
+    shape.keeps = pass->keeps;
+    shape.replays = pass->replays;
     SL_TRY(sl_graph_create("step", forward->options.allocator, out, err));
     const double begin = sl_clock_seconds();
     SL_TRY(sl_architecture_build(forward->options.architecture, &shape, *out, err));
@@ -246,8 +254,9 @@ static sl_status build_graph(sl_forward *forward, const pass_shape *pass, sl_gra
 /* Compares the pass with one of other sizes, which is compiled for this. */
 static sl_status find_sizing(sl_forward *forward, compiled_forward *pass, sl_error *err) {
     const pass_shape *shape = &pass->shape;
-    compiled_forward probe = {
-        .shape = {.rows = shape->rows - 1, .wanted = shape->wanted + 2, .sized = true}};
+    compiled_forward probe = {.shape = *shape};
+    probe.shape.rows -= 1;
+    probe.shape.wanted += 2;
     const sl_compiler_options options = options_of(forward, &probe);
     const sl_allocator *allocator = forward->options.allocator;
     sl_arena_init(&pass->arena, allocator);
@@ -272,13 +281,14 @@ static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl
 /* The step for a shape: kept, or compiled in place of the least recently used. */
 static bool is_same(const pass_shape *a, const pass_shape *b) {
     return a->rows == b->rows && a->wanted == b->wanted && a->chooses == b->chooses &&
-           a->reveals == b->reveals && a->sized == b->sized;
+           a->reveals == b->reveals && a->keeps == b->keeps && a->replays == b->replays &&
+           a->sized == b->sized && a->gathers == b->gathers;
 }
 
 static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_forward **out,
                               sl_error *err) {
     compiled_forward *oldest = NULL;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) {
+    for (uint32_t i = 0; i < forward->most_kept; i++) {
         compiled_forward *pass = &forward->kept[i];
         if (pass->graph && is_same(&pass->shape, &shape)) {
             *out = pass;
@@ -304,40 +314,127 @@ static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_fo
     return SL_OK;
 }
 
-/* The two sized passes: few rows, and the most. */
-static pass_shape sized_shape(const sl_forward *forward, bool few) {
-    const uint32_t most = forward->options.chunk_rows, wanted = forward->options.most_wanted;
-    const uint32_t rows = few && most > FEW_ROWS ? FEW_ROWS : most;
+/* The sized passes: few rows, the most, and the most with many of them wanted. */
+typedef enum { SIZED_FEW, SIZED_MOST, SIZED_SCORED, SIZED_KINDS } sized_kind;
+
+static pass_shape sized_shape(const sl_forward *forward, sized_kind kind) {
+    const uint32_t most = forward->options.chunk_rows;
+    const uint32_t wanted =
+        forward->options.most_wanted + (kind == SIZED_SCORED ? SL_SCORED_ROWS : 0);
+    const uint32_t rows = kind == SIZED_FEW && most > FEW_ROWS ? FEW_ROWS : most;
     return (pass_shape){.rows = rows, .wanted = wanted < rows ? wanted : rows, .sized = true};
 }
 
+static bool can_resize(const sl_forward *forward) {
+    return forward->options.device && forward->options.device->ops->resize;
+}
+
 bool sl_forward_is_sized(const sl_forward *forward) {
-    return forward->options.device && forward->options.device->ops->resize &&
-           forward->options.most_wanted > 0 && forward->options.chunk_rows >= LEAST_SIZED;
+    return can_resize(forward) && forward->options.most_wanted > 0 &&
+           forward->options.chunk_rows >= LEAST_SIZED;
 }
 
 /* Where sizes decide more than dims, each size has its program. */
 static sl_status compile_sized(sl_forward *forward, sl_error *err) {
     compiled_forward *pass;
     if (!sl_forward_is_sized(forward)) return SL_OK;
-    sl_status status = find_forward(forward, sized_shape(forward, true), &pass, err);
-    if (status == SL_OK) status = find_forward(forward, sized_shape(forward, false), &pass, err);
+    sl_status status = find_forward(forward, sized_shape(forward, SIZED_FEW), &pass, err);
+    if (status == SL_OK)
+        status = find_forward(forward, sized_shape(forward, SIZED_MOST), &pass, err);
     if (status != SL_UNSUPPORTED) return status;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+    for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].shape.sized) discard(forward, &forward->kept[i]);
     forward->options.most_wanted = 0;
     return SL_OK;
 }
 
+/* The passes of a draft: one that keeps, one that replays. */
+static pass_shape draft_shape(const sl_forward *forward, uint32_t rows, bool replays) {
+    if (forward->sizes_drafts) rows = forward->options.draft_rows;
+    return (pass_shape){.rows = rows,
+                        .wanted = replays ? 0 : rows,
+                        .keeps = !replays,
+                        .replays = replays,
+                        .sized = forward->sizes_drafts};
+}
+
+static sl_status make_kept_rows(sl_forward *forward, const sl_graph *graph, sl_error *err) {
+    forward->kept_rows = SL_ARENA_NEW_ARRAY(&forward->arena, float *, graph->value_count + 1);
+    if (!forward->kept_rows) return sl_no_memory(err, "the rows of a draft", graph->value_count);
+    for (uint32_t v = 1; v <= graph->value_count; v++) {
+        const sl_value_info *value = &graph->values[v];
+        if (value->kind != SL_VALUE_INPUT || value->tag < SL_FORWARD_INPUT_COUNT) continue;
+        const size_t count = (size_t)sl_type_elements(&value->type);
+        float *rows = SL_ARENA_NEW_ARRAY(&forward->arena, float, count);
+        if (!rows) return sl_no_memory(err, "the rows of a draft", count);
+        forward->kept_rows[value->tag - SL_FORWARD_INPUT_COUNT] = rows;
+        forward->kept_count++;
+    }
+    return SL_OK;
+}
+
+static sl_status compile_draft_passes(sl_forward *forward, sl_error *err) {
+    compiled_forward *pass;
+    const uint32_t rows = forward->options.draft_rows;
+    SL_TRY(find_forward(forward, draft_shape(forward, rows, false), &pass, err));
+    if (sl_forward_recurrent_bytes(forward) == 0) return SL_OK;
+    SL_TRY(find_forward(forward, draft_shape(forward, rows, true), &pass, err));
+    return make_kept_rows(forward, pass->graph, err);
+}
+
+static sl_status compile_drafts(sl_forward *forward, sl_error *err) {
+    const uint32_t rows = forward->options.draft_rows;
+    if (rows == 0) return SL_OK;
+    forward->sizes_drafts = rows >= LEAST_SIZED && can_resize(forward);
+    const sl_status status = compile_draft_passes(forward, err);
+    if (status != SL_UNSUPPORTED || !forward->sizes_drafts) return status;
+    for (uint32_t i = 0; i < forward->most_kept; i++)
+        if (forward->kept[i].shape.keeps || forward->kept[i].shape.replays)
+            discard(forward, &forward->kept[i]);
+    forward->sizes_drafts = false;
+    return compile_draft_passes(forward, err);
+}
+
+/* Steps of a quarter of a power of two, from FINE rows on of an eighth. */
+uint32_t sl_forward_rounded(uint32_t rows) {
+    enum { FINE = 64, COARSE = 4 };
+    uint32_t power = 1;
+    while (power <= rows / 2) power *= 2;
+    const uint32_t step = power / (rows > FINE ? 2 * COARSE : COARSE);
+    return step > 1 ? (rows + step - 1) / step * step : rows;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+/* The wanted rows of a pass are all, or a power of two of them. */
+static pass_shape rounded_shape(const sl_forward *forward, const sl_forward_rows *rows) {
+    const uint32_t most = rows->count > forward->options.chunk_rows ? SL_MAX_FORWARD_ROWS
+                                                                    : forward->options.chunk_rows;
+    pass_shape shape = {.rows = least(sl_forward_rounded(rows->count), most)};
+    if (shape.rows - rows->count > forward->options.shape.capacity) shape.rows = rows->count;
+    if (rows->wanted == rows->count) {
+        shape.wanted = shape.rows;
+        return shape;
+    }
+    while (shape.wanted < rows->wanted) shape.wanted = shape.wanted ? 2 * shape.wanted : 1;
+    shape.wanted = least(shape.wanted, shape.rows);
+    shape.gathers = shape.wanted == shape.rows;
+    return shape;
+}
+
 /* The shape of the pass that computes these rows. */
 static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *rows) {
+    if (rows->keeps) return draft_shape(forward, rows->count, false);
     const pass_shape exact = {
         .rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals};
-    if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch ||
-        !sl_forward_is_sized(forward))
+    if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch)
         return exact;
-    for (int few = 1; few >= 0; few--) {
-        const pass_shape sized = sized_shape(forward, few);
+    if (forward->spare_slot) return rounded_shape(forward, rows);
+    if (!sl_forward_is_sized(forward)) return exact;
+    for (int kind = 0; kind < SIZED_KINDS; kind++) {
+        const pass_shape sized = sized_shape(forward, (sized_kind)kind);
         if (rows->count <= sized.rows && rows->wanted <= sized.wanted) return sized;
     }
     return exact;
@@ -351,7 +448,19 @@ static sl_status compile_usual(sl_forward *forward, sl_error *err) {
         SL_TRY(find_forward(forward, (pass_shape){.rows = forward->options.chunk_rows, .wanted = 1},
                             &pass, err));
     SL_TRY(compile_sized(forward, err));
+    SL_TRY(compile_drafts(forward, err));
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
+}
+
+/* Whether passes of several rows are rounded up: each size has a program, and there are several
+ * sequences, whose number of rows changes all the time. */
+static bool is_rounded(const sl_forward_options *options) {
+    return options->device && !options->device->ops->resize && options->most_wanted > 0 &&
+           options->chunk_rows >= LEAST_SIZED;
+}
+
+uint32_t sl_forward_most_kept(const sl_forward *forward) {
+    return forward->most_kept;
 }
 
 sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out, sl_error *err) {
@@ -359,6 +468,8 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
     forward->options = *options;
     forward->device_info = sl_device_describe(options->device);
+    forward->most_kept = is_rounded(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
+    if (is_rounded(options)) forward->spare_slot = forward->options.shape.slots++;
     sl_arena_init(&forward->arena, options->allocator);
     const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
@@ -371,7 +482,7 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
 sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err) {
     forward->options.experts_source = experts;
     SL_TRY(allocate_states(forward, err));
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+    for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
     forward->bound = true;
     return SL_OK;
@@ -380,7 +491,7 @@ sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_err
 void sl_forward_destroy(sl_forward *forward) {
     if (!forward) return;
     const sl_allocator *allocator = forward->options.allocator;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) discard(forward, &forward->kept[i]);
+    for (uint32_t i = 0; i < forward->most_kept; i++) discard(forward, &forward->kept[i]);
     for (uint32_t i = 0; i < forward->state_count; i++)
         release_state(forward, forward->states[i].data, forward->states[i].bytes);
     sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
@@ -431,6 +542,17 @@ sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, 
     return SL_OK;
 }
 
+/* Rows that make a pass as large as its program: the first tokens of a sequence in a slot of their
+ * own; wanted rows are repeated. */
+static void add_rows(sl_forward *forward, const sl_forward_rows *rows, const pass_shape *shape) {
+    for (uint32_t i = rows->count; i < shape->rows; i++) {
+        forward->tokens[i] = rows->tokens[0];
+        forward->slots[i] = (int32_t)forward->spare_slot;
+        forward->positions[i] = (int32_t)(i - rows->count);
+    }
+    for (uint32_t i = rows->wanted; i < shape->wanted; i++) forward->wanted[i] = 0;
+}
+
 static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
     return (sl_forward_result){ops->output(executable, SL_FORWARD_LOGITS),
                                ops->output(executable, SL_FORWARD_HIDDEN)};
@@ -449,17 +571,26 @@ static sl_status run_watched(const sl_forward *forward, const compiled_forward *
     return status;
 }
 
-sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_forward_result *out,
-                         sl_error *err) {
-    compiled_forward *pass;
-    const double compiled_before = forward->stats.compile_seconds;
-    SL_TRY(sl_forward_set_rows(forward, rows, err));
-    SL_TRY(find_forward(forward, shape_of(forward, rows), &pass, err));
+/* The pass of this shape, ready to run so many rows. */
+static sl_status take_pass(sl_forward *forward, pass_shape shape, const sl_forward_rows *rows,
+                           compiled_forward **out, sl_error *err) {
+    SL_TRY(find_forward(forward, shape, out, err));
+    compiled_forward *pass = *out;
     if (pass->shape.sized)
         SL_TRY(forward->options.device->ops->resize(
             pass->executable, &pass->sizing, (const int64_t[]){rows->count, rows->wanted}, err));
     pass->last_use = ++forward->clock;
     forward->ran = pass;
+    return SL_OK;
+}
+
+sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_forward_result *out,
+                         sl_error *err) {
+    compiled_forward *pass;
+    const double compiled_before = forward->stats.compile_seconds;
+    SL_TRY(sl_forward_set_rows(forward, rows, err));
+    SL_TRY(take_pass(forward, shape_of(forward, rows), rows, &pass, err));
+    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
     *out = (sl_forward_result){0};
     if (pass->evaluator) {
         SL_TRY(sl_evaluator_run(pass->evaluator, err));
@@ -495,7 +626,7 @@ sl_status sl_forward_revealed(sl_forward *forward, uint32_t index, sl_revealed *
     const compiled_forward *pass = forward->ran;
     uint32_t first = 0;
     *out_found = false;
-    if (!pass || !pass->shape.reveals) return SL_OK;
+    if (!pass || !(pass->shape.reveals || pass->shape.keeps)) return SL_OK;
     const sl_graph *graph = pass->graph;
     while (first < graph->output_count &&
            strncmp(graph->outputs[first].name, SL_LAYER_PREFIX, strlen(SL_LAYER_PREFIX)) != 0)
@@ -510,6 +641,26 @@ sl_status sl_forward_revealed(sl_forward *forward, uint32_t index, sl_revealed *
         return evaluator_revealed(forward, sl_evaluator_result(pass->evaluator, value), out, err);
     out->data = forward->options.device->ops->output(pass->executable, output);
     return SL_OK;
+}
+
+sl_status sl_forward_keep(sl_forward *forward, sl_error *err) {
+    for (uint32_t i = 0; i < forward->kept_count; i++) {
+        sl_revealed kept;
+        bool found;
+        SL_TRY(sl_forward_revealed(forward, i, &kept, &found, err));
+        if (found)
+            memcpy(forward->kept_rows[i], kept.data,
+                   (size_t)sl_type_elements(&kept.type) * sizeof(float));
+    }
+    return SL_OK;
+}
+
+sl_status sl_forward_replay(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    compiled_forward *pass;
+    SL_TRY(sl_forward_set_rows(forward, rows, err));
+    SL_TRY(take_pass(forward, draft_shape(forward, rows->count, true), rows, &pass, err));
+    if (pass->evaluator) return sl_evaluator_run(pass->evaluator, err);
+    return forward->options.device->ops->run(pass->executable, err);
 }
 
 bool sl_forward_can_choose(const sl_forward *forward) {

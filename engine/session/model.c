@@ -4,6 +4,7 @@
 #include "engine/formats/names.h"
 #include "engine/models/unused.h"
 #include "engine/session/compile_options.h"
+#include "engine/session/draft.h"
 #include "engine/session/memory.h"
 #include "engine/session/prefixes.h"
 #include <stdio.h>
@@ -91,6 +92,7 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     sl_device_options given = {.threads = options->threads,
                                .isa = options->isa,
                                .pin = options->pin_threads,
+                               .deterministic = options->deterministic != 0,
                                .expert_budget_bytes = sl_memory_device_budget(model, options)};
     sl_launch_options_parse(options->compile, &given);
     if (!options->device || strcmp(options->device, "auto") == 0)
@@ -177,23 +179,28 @@ static uint64_t count_program_bytes(const sl_model *model) {
     const uint64_t workspace = sl_device_stats_of(model->device).workspace_bytes;
     const uint64_t device = model->device_meter.bytes, programs = model->program_meter.bytes;
     const uint64_t all = programs + (device > workspace ? device - workspace : 0);
-    return all / (compiled ? compiled : 1) * SL_KEPT_FORWARDS + model->program_meter.peak_bytes -
-           programs;
+    return all / (compiled ? compiled : 1) * sl_forward_most_kept(model->forward) +
+           model->program_meter.peak_bytes - programs;
 }
 
 static sl_status compile_forward(sl_model *model, const sl_model_options *options, sl_error *err) {
     const uint32_t context = model->context_tokens, chunk = model->chunk_tokens;
     const uint32_t rows = chunk < context ? chunk : context;
     const sl_target *target = model->device_row->target;
+    if (options->draft_tokens > SL_MOST_DRAFT_TOKENS)
+        return sl_fail(err, SL_INVALID, "drafts of %u tokens, wanted at most %d",
+                       options->draft_tokens, SL_MOST_DRAFT_TOKENS);
     sl_forward_options given = {
         .architecture = sl_architecture_find(model->config.model_type),
         .shape = {.config = &model->config,
                   .weights = &model->weights,
                   .experts = &model->experts,
                   .slots = model->slots,
-                  .capacity = context},
+                  .capacity = context,
+                  .undivided = options->deterministic && model->device_info.orders_by_rows},
         .chunk_rows = rows,
         .most_wanted = model->slots > 1 ? model->slots : 0,
+        .draft_rows = options->draft_tokens < rows ? options->draft_tokens : rows,
         .device = model->device,
         .allocator = &model->program_meter.allocator,
     };
@@ -265,9 +272,10 @@ static sl_status make_fingerprint(sl_model *model, sl_error *err) {
     for (int i = 0; i < KV_KINDS; i++)
         if (kv_kinds[i].dtype == options->shape.kv_dtype) kv = kv_kinds[i].name;
     (void)snprintf(model->fingerprint.numerics, sizeof model->fingerprint.numerics,
-                   "numerics %d, %s %s, %s keys and values, %s activations", SL_NUMERICS,
+                   "numerics %d, %s %s, %s keys and values, %s activations%s", SL_NUMERICS,
                    model->device_row->name, model->device_info.isa, kv,
-                   options->compile.int8_activations ? "8-bit" : "exact");
+                   options->compile.int8_activations ? "8-bit" : "exact",
+                   options->shape.undivided ? ", deterministic" : "");
     return sl_fingerprint_weights(model->source, &model->fingerprint, err);
 }
 

@@ -41,9 +41,12 @@ struct sl_model {
     /* Prefixes of conversations in memory and on disk; NULL: none.  Used with the lock held. */
     struct sl_prefix_tree *prefixes;
     struct sl_prefix_disk *prefixes_on_disk;
-    uint64_t prefix_bytes; /* budget of those in memory */
+    struct sl_keeper *keeper; /* writes to that disk for schedulers; NULL: none does */
+    uint64_t prefix_bytes;    /* budget of those in memory */
     /* The session whose logits are still in the result of the last forward pass; NULL: none. */
     struct sl_session *waiting;
+    /* The session whose draft's rows are kept; NULL: none. */
+    struct sl_session *drafted;
     /* The session with a forward pass in flight; NULL: none. */
     struct sl_session *ahead;
 };

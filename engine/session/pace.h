@@ -1,7 +1,11 @@
 /* pace.h - How much a scheduler does in one step, from what earlier steps took.
  *
- * While sequences decode, the rows of prompts beside them are as many as keep a step below a time;
- * and another sequence is admitted while that does not raise the experts that are read again per
+ * While sequences decode, the rows of prompts beside them are as many as keep a step below a time.
+ * Where the least part of a prompt takes longer, steps without prompts follow until the mean of the
+ * steps is below it again.  (A smaller part would change bits in models with recurrent layers,
+ * whose kernels divide a sequence at multiples of 64 tokens.)
+ *
+ * And another sequence is admitted while that does not raise the experts that are read again per
  * token: then the working sets of the live sequences fit the expert slots, or have none in common
  * with what the slots keep anyway. */
 #ifndef SL_ENGINE_SESSION_PACE_H
@@ -21,15 +25,20 @@ typedef struct {
     double decode_seconds; /* of steps without rows of prompts, a moving mean; 0: not known */
     double row_seconds;    /* more for each row of a prompt; 0: not known */
     uint32_t chunk;        /* rows of prompts in the next step while others decode */
+    double owed;           /* seconds by which steps took longer than the target together; below 0:
+                            * shorter */
+    uint32_t skipped;      /* steps without prompts since the last part of one */
     uint64_t steps;
     sl_pace_reads by_count[SL_MAX_SESSIONS + 2]; /* [sequences that decode] */
 } sl_pace;
 
 /* A step as it was. */
 typedef struct {
-    uint32_t decoded, prefilled; /* rows */
+    uint32_t decoded;         /* sequences */
+    uint32_t rows, prefilled; /* rows of these, and of prompts */
     double seconds;
-    uint64_t read_again; /* experts, that were in memory before */
+    double compile_seconds; /* of these, which the next step does not take */
+    uint64_t read_again;    /* experts, that were in memory before */
 } sl_pace_step;
 
 void sl_pace_init(sl_pace *pace, double target, uint32_t unit, uint32_t most, bool streams);

@@ -68,6 +68,12 @@ void sl_prefix_disk_destroy(sl_prefix_disk *disk) {
     sl_release(allocator, disk, sizeof *disk, _Alignof(sl_prefix_disk));
 }
 
+sl_prefix_disk_options sl_prefix_disk_options_of(const sl_prefix_disk *disk) {
+    sl_prefix_disk_options options = disk->options;
+    options.folder = disk->folder.path;
+    return options;
+}
+
 /* ---- what there is ---- */
 
 static bool is_same_name(const sl_disk_name *a, const sl_disk_name *b) {
@@ -390,5 +396,5 @@ void sl_prefix_disk_add(sl_prefix_disk *disk, const sl_state_content *content) {
         status = write_entry(disk, &part, &err);
         sl_disk_folder_unlock(&disk->folder);
     }
-    if (status != SL_OK) tell(disk, err.message);
+    if (status != SL_OK && status != SL_CANCELLED) tell(disk, err.message);
 }

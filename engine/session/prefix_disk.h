@@ -28,6 +28,9 @@ SL_CHECKED sl_status sl_prefix_disk_create(const sl_prefix_disk_options *options
                                            sl_prefix_disk **out, sl_error *err);
 void sl_prefix_disk_destroy(sl_prefix_disk *disk); /* NULL is allowed */
 
+/* For another view of the same folder; they borrow from the disk. */
+sl_prefix_disk_options sl_prefix_disk_options_of(const sl_prefix_disk *disk);
+
 /* As sl_prefix_tree_find.  Looks at the folder again if it has changed. */
 sl_prefix_match sl_prefix_disk_find(sl_prefix_disk *disk, const sl_token *tokens, size_t count,
                                     size_t limit);
@@ -35,6 +38,7 @@ sl_prefix_match sl_prefix_disk_find(sl_prefix_disk *disk, const sl_token *tokens
  * a slot; false: something is damaged or gone, was reported and is not found again, and the
  * recurrent state of the slot is as it was. */
 bool sl_prefix_disk_load(sl_prefix_disk *disk, size_t length, uint64_t first, uint32_t slot);
-/* Writes what the folder lacks of content [0, to), beginning at content->from at the latest. */
+/* Writes what the folder lacks of content [0, to), beginning at content->from at the latest.
+ * Content that is SL_CANCELLED is not reported. */
 void sl_prefix_disk_add(sl_prefix_disk *disk, const sl_state_content *content);
 #endif

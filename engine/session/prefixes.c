@@ -1,5 +1,8 @@
 #include "engine/session/prefixes.h"
+#include "engine/session/draft.h"
+#include "engine/session/keeper.h"
 #include "engine/session/snapshot.h"
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -10,9 +13,14 @@ enum {
 };
 #define DEFAULT_DISK_BYTES 8000000000ull
 
+/* While the keeper has the folder locked, what it waits for could not be copied. */
+static bool can_write(const sl_model *model) {
+    return model->prefixes_on_disk && !sl_keeper_is_busy(model->keeper);
+}
+
 static void on_dropped(void *ctx, const sl_state_content *content) {
     const sl_model *model = ctx;
-    if (model->prefixes_on_disk) sl_prefix_disk_add(model->prefixes_on_disk, content);
+    if (can_write(model)) sl_prefix_disk_add(model->prefixes_on_disk, content);
 }
 
 sl_status sl_prefixes_create(sl_model *model, sl_error *err) {
@@ -46,6 +54,7 @@ sl_status sl_prefixes_open_disk(sl_model *model, const sl_disk_cache_options *op
 }
 
 void sl_prefixes_destroy(sl_model *model) {
+    sl_keeper_destroy(model->keeper);
     sl_prefix_tree_destroy(model->prefixes);
     sl_prefix_disk_destroy(model->prefixes_on_disk);
 }
@@ -55,7 +64,7 @@ void sl_prefixes_keep(const sl_session *session, bool ends) {
     uint64_t lengths[SL_MAX_CHECKPOINTS + 1];
     if (session->computed == 0) return;
     const sl_state_content content = sl_session_content(session, lengths);
-    if (ends && model->prefixes_on_disk) sl_prefix_disk_add(model->prefixes_on_disk, &content);
+    if (ends && can_write(model)) sl_prefix_disk_add(model->prefixes_on_disk, &content);
     if (model->prefixes) sl_prefix_tree_add(model->prefixes, &content);
 }
 
@@ -193,18 +202,20 @@ static size_t most_same(const found *f) {
 
 static sl_reuse_reason reason_of(const sl_session *session, const found *f, const sl_reuse *r) {
     if (r->same == 0) return SL_REUSE_NOTHING_KEPT;
+    if (f->limit == 0 && f->count > 1) return SL_REUSE_LOGITS;
     if (r->reused + 1 == f->count && r->same == f->count) return SL_REUSE_LAST_TOKEN;
     if (r->reused < r->same) return SL_REUSE_NO_CHECKPOINT;
     return r->same == f->common && f->common == session->length ? SL_REUSE_NEW_TOKENS
                                                                 : SL_REUSE_OTHER_TOKENS;
 }
 
-sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count, sl_reuse *out,
-                           sl_error *err) {
-    found f = {.tokens = tokens, .count = count, .limit = count - 1};
+sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count, size_t most,
+                           sl_reuse *out, sl_error *err) {
+    found f = {.tokens = tokens, .count = count, .limit = least(most, count - 1)};
     *out = (sl_reuse){.source = "session"};
+    sl_keeper_leave(session->model->keeper, session);
     find(session, &f);
-    if (f.common == count && session->length == count && session->has_logits) {
+    if (most == count && f.common == count && session->length == count && session->has_logits) {
         *out = (sl_reuse){.reused = count, .same = count, .source = "session"};
         return SL_OK;
     }
@@ -222,9 +233,47 @@ sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t c
     }
     out->reused = session->computed;
     out->reason = reason_of(session, &f, out);
+    sl_draft_truncate(session, 0);
     memcpy(session->tokens, tokens, session->computed * sizeof *tokens);
     session->length = session->known = session->computed; /* what follows counts as new */
     session->has_logits = false;
     choose_stops(session->model, &f, out);
     return SL_OK;
+}
+
+void sl_reuse_describe(const sl_reuse *reuse, size_t count, sl_sync_report *out) {
+    const size_t same = reuse->same, reused = reuse->reused;
+    char *text = out->text;
+    const size_t room = sizeof out->text;
+    *out = (sl_sync_report){.tokens = count,
+                            .reused = reused,
+                            .same = same,
+                            .source = reuse->source,
+                            .reason = reuse->reason};
+    switch (reuse->reason) {
+    case SL_REUSE_ALL:
+        (void)snprintf(text, room, "the session has these tokens already");
+        break;
+    case SL_REUSE_NOTHING_KEPT:
+        (void)snprintf(text, room, "nothing that is kept begins with these tokens");
+        break;
+    case SL_REUSE_NEW_TOKENS:
+        (void)snprintf(text, room, "the tokens from %zu on are new", same);
+        break;
+    case SL_REUSE_OTHER_TOKENS:
+        (void)snprintf(text, room, "what is kept goes on with other tokens from %zu on", same);
+        break;
+    case SL_REUSE_LAST_TOKEN:
+        (void)snprintf(text, room, "the last token is computed for its logits");
+        break;
+    case SL_REUSE_NO_CHECKPOINT:
+        (void)snprintf(text, room,
+                       "%zu tokens are the same, but the last recurrent state that is kept of them "
+                       "is that after %zu",
+                       same, reused);
+        break;
+    case SL_REUSE_LOGITS:
+        (void)snprintf(text, room, "all tokens are computed, because their logits are wanted");
+        break;
+    }
 }

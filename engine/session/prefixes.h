@@ -26,8 +26,10 @@ typedef struct {
     uint32_t stop_count;
     sl_reuse_reason reason;
 } sl_reuse;
-/* Makes the session consist of the longest prefix of the tokens that needs no computation.  If that
- * is all of them, it has their logits. */
+/* Makes the session consist of the longest prefix of the tokens, of at most `most`, that needs no
+ * computation.  If that is all of them, it has their logits. */
 SL_CHECKED sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count,
-                                      sl_reuse *out, sl_error *err);
+                                      size_t most, sl_reuse *out, sl_error *err);
+/* As a report of sl_session_sync. */
+void sl_reuse_describe(const sl_reuse *reuse, size_t count, sl_sync_report *out);
 #endif

@@ -1,10 +1,6 @@
 #include "engine/session/scheduler.h"
+#include "engine/session/keeper.h"
 #include <string.h>
-
-static void free_ticket(sl_ticket *ticket) {
-    sl_arena arena = ticket->arena; /* the ticket itself lives in it */
-    sl_arena_deinit(&arena);
-}
 
 /* ---- creation ---- */
 
@@ -28,10 +24,14 @@ void sl_scheduler_release(sl_scheduler *s) {
     const size_t ended = (size_t)s->most_live + s->most_queued;
     for (sl_ticket *t = s->first, *next; t; t = next) {
         next = t->next;
-        if (t->released) free_ticket(t);
+        if (t->released) sl_ticket_free(t);
     }
     for (uint32_t i = 0; i < s->live_count; i++)
-        if (s->live[i]->released) free_ticket(s->live[i]);
+        if (s->live[i]->released) sl_ticket_free(s->live[i]);
+    sl_helper_destroy(s->helper);
+    (void)pthread_mutex_lock(&s->model->lock);
+    while (sl_keeper_serve(s->model->keeper, true)) {}
+    (void)pthread_mutex_unlock(&s->model->lock);
     if (s->batch) {
         (void)pthread_mutex_lock(&s->model->lock);
         sl_batch_release(s->batch);
@@ -44,7 +44,7 @@ void sl_scheduler_release(sl_scheduler *s) {
 }
 
 sl_status sl_scheduler_make(sl_model *model, const sl_scheduler_options *options,
-                            sl_scheduler **out, sl_error *err) {
+                            const sl_grammar_calls *grammars, sl_scheduler **out, sl_error *err) {
     if (options->most_live > model->slots)
         return sl_fail(err, SL_INVALID, "%u live sequences, the model was opened for %u sessions",
                        options->most_live, model->slots);
@@ -55,6 +55,7 @@ sl_status sl_scheduler_make(sl_model *model, const sl_scheduler_options *options
     if (!s) return sl_no_memory(err, "a scheduler", sizeof *s);
     s->model = model;
     s->allocator = model->allocator;
+    s->grammars = *grammars;
     s->most_live = options->most_live ? options->most_live : model->slots;
     s->most_queued = options->queue_length ? options->queue_length : 64;
     s->last = &s->first;
@@ -70,161 +71,34 @@ sl_status sl_scheduler_make(sl_model *model, const sl_scheduler_options *options
     return SL_OK;
 }
 
-/* ---- tickets ---- */
-
-static sl_status copy_tokens(sl_arena *arena, const sl_token **tokens, size_t count,
-                             sl_error *err) {
-    sl_token *copy = SL_ARENA_NEW_ARRAY(arena, sl_token, count + 1);
-    if (!copy) return sl_no_memory(err, "the tokens of a request", count);
-    if (count) memcpy(copy, *tokens, count * sizeof *copy);
-    *tokens = copy;
-    return SL_OK;
-}
-
-static sl_status fill_ticket(sl_ticket *ticket, sl_error *err) {
-    sl_request *request = &ticket->request;
-    const size_t context = ticket->scheduler->model->context_tokens;
-    ticket->capacity =
-        request->most_tokens && request->most_tokens < context ? request->most_tokens : context;
-    SL_TRY(copy_tokens(&ticket->arena, &request->prompt, request->prompt_count, err));
-    SL_TRY(copy_tokens(&ticket->arena, &request->stops, request->stop_count, err));
-    ticket->tokens = SL_ARENA_NEW_ARRAY(&ticket->arena, sl_token, ticket->capacity);
-    return ticket->tokens ? SL_OK : sl_no_memory(err, "the tokens of a request", context);
-}
-
-static sl_status check_request(const sl_scheduler *s, const sl_request *request, sl_error *err) {
-    const size_t context = s->model->context_tokens;
-    if (request->session->model != s->model)
-        return sl_fail(err, SL_INVALID, "the session is of another model than the scheduler");
-    if (request->prompt_count > context || request->stop_count > context)
-        return sl_fail(err, SL_INVALID,
-                       "a request with %zu tokens and %zu stops, wanted at most %zu",
-                       request->prompt_count, request->stop_count, context);
-    return SL_OK;
-}
-
-static bool uses(const sl_ticket *ticket, const sl_session *session) {
-    return ticket->request.session == session && ticket->phase != SL_TICKET_ENDED;
-}
-
-/* With the lock held. */
-static sl_status enqueue(sl_scheduler *s, sl_ticket *ticket, sl_error *err) {
-    bool used = false;
-    for (uint32_t i = 0; i < s->live_count; i++) used |= uses(s->live[i], ticket->request.session);
-    for (const sl_ticket *t = s->first; t; t = t->next) used |= uses(t, ticket->request.session);
-    if (used) return sl_fail(err, SL_INVALID, "the session has a request that has not ended");
-    if (s->queued == s->most_queued)
-        return sl_fail(err, SL_INVALID, "the queue is full: %u requests wait", s->queued);
-    *s->last = ticket;
-    s->last = &ticket->next;
-    s->queued++;
-    return SL_OK;
-}
-
-sl_status sl_scheduler_queue(sl_scheduler *s, const sl_request *request,
-                             const sl_sampling *sampling, sl_ticket **out, sl_error *err) {
-    SL_TRY(check_request(s, request, err));
-    sl_arena arena;
-    sl_arena_init(&arena, &s->allocator);
-    sl_ticket *ticket = SL_ARENA_NEW(&arena, sl_ticket);
-    if (!ticket) {
-        sl_arena_deinit(&arena);
-        return sl_no_memory(err, "a request", sizeof *ticket);
-    }
-    ticket->arena = arena;
-    ticket->scheduler = s;
-    ticket->request = *request;
-    ticket->sampling = *sampling;
-    sl_status status = fill_ticket(ticket, err);
-    if (status == SL_OK) {
-        (void)pthread_mutex_lock(&s->lock);
-        status = enqueue(s, ticket, err);
-        (void)pthread_mutex_unlock(&s->lock);
-    }
-    if (status == SL_OK)
-        *out = ticket;
-    else
-        free_ticket(ticket);
-    return status;
-}
-
-uint32_t sl_scheduler_place(const sl_ticket *ticket) {
-    uint32_t place = 0;
-    for (const sl_ticket *t = ticket->scheduler->first; t && t != ticket; t = t->next) place++;
-    return ticket->phase == SL_TICKET_QUEUED ? place : 0;
-}
-
-static void unqueue(sl_scheduler *s, const sl_ticket *ticket) {
-    sl_ticket **at = &s->first;
-    while (*at != ticket) at = &(*at)->next;
-    *at = ticket->next;
-    if (!*at) s->last = at;
-    s->queued--;
-}
-
-static void leave_live(sl_scheduler *s, const sl_ticket *ticket) {
-    uint32_t i = 0;
-    while (s->live[i] != ticket) i++;
-    for (s->live_count--; i < s->live_count; i++) s->live[i] = s->live[i + 1];
-}
-
-/* During a step only the step takes tickets away. */
-void sl_scheduler_drop(sl_ticket *ticket) {
-    sl_scheduler *s = ticket->scheduler;
-    (void)pthread_mutex_lock(&s->lock);
-    const bool has_ended = ticket->phase == SL_TICKET_ENDED;
-    const bool later = s->in_step && (!has_ended || ticket->reporting);
-    ticket->released = true;
-    atomic_store(&ticket->cancels, true);
-    if (!later && ticket->phase == SL_TICKET_QUEUED)
-        unqueue(s, ticket);
-    else if (!later && !has_ended)
-        leave_live(s, ticket);
-    (void)pthread_mutex_unlock(&s->lock);
-    if (!later) free_ticket(ticket);
-}
-
 /* ---- a step: who takes part ---- */
-
-/* With the lock held; the ticket is in no list any more, or leaves the live ones later. */
-static void finish(sl_scheduler *s, sl_ticket *ticket, sl_ticket_end end, const sl_error *error) {
-    if (ticket->phase == SL_TICKET_ENDED) return;
-    ticket->phase = SL_TICKET_ENDED;
-    ticket->end = end;
-    if (error) ticket->error = *error;
-    ticket->reporting = true;
-    s->ended[s->ended_count++] = ticket;
-}
-
-static void finish_locked(sl_ticket *ticket, sl_ticket_end end, const sl_error *error) {
-    (void)pthread_mutex_lock(&ticket->scheduler->lock);
-    finish(ticket->scheduler, ticket, end, error);
-    (void)pthread_mutex_unlock(&ticket->scheduler->lock);
-}
 
 static void sweep(sl_scheduler *s) {
     for (sl_ticket *t = s->first, *next; t; t = next) {
         next = t->next;
         if (!atomic_load(&t->cancels)) continue;
-        unqueue(s, t);
-        finish(s, t, SL_END_CANCELLED, NULL);
+        sl_scheduler_unqueue(s, t, false);
+        sl_ticket_finish(t, SL_END_CANCELLED, NULL);
     }
-    for (uint32_t i = s->live_count; i-- > 0;) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->live_count; i++) {
         sl_ticket *t = s->live[i];
-        if (!atomic_load(&t->cancels)) continue;
-        leave_live(s, t);
-        finish(s, t, SL_END_CANCELLED, NULL);
+        if (atomic_load(&t->cancels))
+            sl_ticket_finish(t, SL_END_CANCELLED, NULL);
+        else
+            s->live[kept++] = t;
     }
+    s->live_count = kept;
 }
 
 static void admit(sl_scheduler *s) {
     while (s->first && s->live_count < s->most_live) {
-        sl_ticket *t = s->first;
+        sl_ticket *t = sl_scheduler_next(s);
         if (!sl_pace_admits(&s->pace, s->live_count)) {
             s->stats.steps_held++;
             return;
         }
-        unqueue(s, t);
+        sl_scheduler_unqueue(s, t, true);
         t->phase = SL_TICKET_PREFILL;
         s->live[s->live_count++] = t;
     }
@@ -247,64 +121,80 @@ static sl_status begin_step(sl_scheduler *s, sl_error *err) {
 
 /* ---- a step: its rows; the model's lock is held ---- */
 
-static void take_decoding(sl_scheduler *s, sl_pace_step *step) {
-    for (uint32_t i = 0; i < s->live_count; i++) {
-        sl_ticket *t = s->live[i];
-        sl_error error;
-        t->rows = 0;
-        if (t->phase != SL_TICKET_DECODE) continue;
-        if (sl_batch_take(s->batch, t->request.session, NULL, 0, 1, &t->rows, &error) != SL_OK)
-            finish_locked(t, SL_END_FAILED, &error);
-        step->decoded += t->rows;
-    }
+/* What a step still has to give. */
+typedef struct {
+    uint32_t rows;   /* of the pass */
+    uint32_t scored; /* of them, rows of prompts whose logits are wanted */
+} step_room;
+
+static void fail(sl_ticket *t, const sl_error *error) {
+    sl_ticket_finish_locked(t, SL_END_FAILED, error);
 }
 
-/* Tokens of its prompt that are not computed; a session that goes on without a prompt computes its
- * last token again unless it has logits. */
-static sl_status begin_ticket(sl_ticket *t, sl_error *err) {
-    sl_session *session = t->request.session;
-    SL_TRY(sl_session_drain(session, err));
-    if (t->request.prompt_count) {
-        SL_TRY(sl_session_append(session, t->request.prompt, t->request.prompt_count, err));
-        session->has_logits = false;
-    } else if (session->length == 0)
-        return sl_fail(err, SL_INVALID, "a request without tokens in a session without any");
-    else if (!session->has_logits && session->computed == session->length)
-        sl_session_restore(session, session->length - 1);
-    t->has_begun = true;
-    return SL_OK;
+/* Rows that a ticket may have of the room for `pending` tokens: all, or whole units. */
+static uint32_t fitting(const sl_scheduler *s, size_t pending, uint32_t room) {
+    return pending <= room ? (uint32_t)pending : room - room % s->pace.unit;
+}
+
+static void take_rows(sl_scheduler *s, sl_ticket *t, size_t pending, step_room *room) {
+    sl_error error;
+    const uint32_t most = fitting(s, pending, room->rows);
+    if (most == 0) return;
+    if (sl_batch_take(s->batch, t->request.session, NULL, 0, most, &t->rows, &error) != SL_OK)
+        fail(t, &error);
+    room->rows -= t->rows;
+}
+
+/* A row of each sequence comes first, then the others of those that have several. */
+static void take_decoding(sl_scheduler *s, sl_pace_step *step, step_room *room) {
+    for (int several = 0; several < 2; several++)
+        for (uint32_t i = 0; i < s->live_count; i++) {
+            sl_ticket *t = s->live[(s->turn + i) % s->live_count];
+            const sl_session *session = t->request.session;
+            if (t->phase != SL_TICKET_DECODE) continue;
+            const size_t pending = session->length - session->computed;
+            if ((pending > 1) != several) continue;
+            take_rows(s, t, pending, room);
+            step->decoded += t->rows > 0;
+            step->rows += t->rows;
+        }
 }
 
 /* Rows for a ticket of `waiting` that share what is left. */
-static void take_prompt(sl_scheduler *s, sl_ticket *t, uint32_t left, uint32_t waiting) {
+static void take_prompt(sl_scheduler *s, sl_ticket *t, uint32_t waiting, step_room *room) {
     const uint32_t unit = s->pace.unit;
-    const sl_session *session = t->request.session;
+    size_t pending;
     sl_error error;
-    if (!t->has_begun && begin_ticket(t, &error) != SL_OK) {
-        finish_locked(t, SL_END_FAILED, &error);
+    if (!t->has_begun && sl_keeper_has(s->model->keeper, t->request.session)) return;
+    if ((!t->has_begun && sl_ticket_begin_prompt(t, &error) != SL_OK) ||
+        sl_ticket_prompt_rows(t, &pending, &error) != SL_OK) {
+        fail(t, &error);
         return;
     }
-    const size_t pending = session->length - session->computed;
-    uint32_t share = (left / waiting + unit - 1) / unit * unit;
-    if (share > left || share == 0) share = left;
-    if (pending == 0 || share == 0 || (share < unit && pending > share)) return;
-    if (sl_batch_take(s->batch, t->request.session, NULL, 0, share, &t->rows, &error) != SL_OK)
-        finish_locked(t, SL_END_FAILED, &error);
+    step_room share = *room;
+    share.rows = (room->rows / waiting + unit - 1) / unit * unit;
+    if (share.rows > room->rows || share.rows == 0) share.rows = room->rows;
+    if (t->scores.items && share.rows > room->scored) share.rows = room->scored;
+    take_rows(s, t, pending, &share);
+    if (!t->rows) return;
+    room->rows -= t->rows;
+    if (!t->scores.items) return;
+    room->scored -= t->rows;
+    sl_batch_entry_of(s->batch, t->request.session)->wants_all = true;
 }
 
 /* The first in turn gets its share first; what it leaves goes to those after it. */
-static void take_prompts(sl_scheduler *s, sl_pace_step *step) {
-    uint32_t left = sl_pace_rows(&s->pace, step->decoded > 0), waiting = 0, first = UINT32_MAX;
-    const uint32_t room = s->batch->most_rows - step->decoded;
-    if (left > room) left = room;
+static void take_prompts(sl_scheduler *s, sl_pace_step *step, step_room *room) {
+    const uint32_t most = sl_pace_rows(&s->pace, step->decoded > 0);
+    uint32_t waiting = 0, first = UINT32_MAX;
+    if (room->rows > most) room->rows = most;
     for (uint32_t i = 0; i < s->live_count; i++) waiting += s->live[i]->phase == SL_TICKET_PREFILL;
     for (uint32_t i = 0; i < s->live_count && waiting; i++) {
         const uint32_t at = (s->turn + i) % s->live_count;
         sl_ticket *t = s->live[at];
         if (t->phase != SL_TICKET_PREFILL) continue;
-        take_prompt(s, t, left, waiting--);
+        take_prompt(s, t, waiting--, room);
         if (t->rows && first == UINT32_MAX) first = at;
-        left -= t->rows;
         step->prefilled += t->rows;
     }
     if (first != UINT32_MAX) s->turn = first + 1;
@@ -314,62 +204,41 @@ static void take_prompts(sl_scheduler *s, sl_pace_step *step) {
 
 static void end_entry(sl_ticket *t, const sl_error *error) {
     const bool stopped = error->status == SL_CANCELLED;
-    finish_locked(t, stopped ? SL_END_CANCELLED : SL_END_FAILED, stopped ? NULL : error);
+    sl_ticket_finish_locked(t, stopped ? SL_END_CANCELLED : SL_END_FAILED, stopped ? NULL : error);
 }
 
-/* Samples the next token of a sequence and appends it. */
-static void sample(sl_ticket *t) {
-    sl_session *session = t->request.session;
-    sl_token *to = &t->tokens[t->count];
+static void take_result(sl_scheduler *s, sl_ticket *t) {
+    const sl_batch_entry *entry = t->rows ? sl_batch_entry_of(s->batch, t->request.session) : NULL;
     sl_error error;
-    if (session->length == session->model->context_tokens) {
-        finish_locked(t, SL_END_CONTEXT, NULL);
-        return;
-    }
-    sl_status status = sl_session_choose(session, &t->sampling, to, &error);
-    if (status == SL_OK) status = sl_session_append(session, to, 1, &error);
-    if (status != SL_OK) {
-        finish_locked(t, SL_END_FAILED, &error);
-        return;
-    }
-    session->has_logits = false;
-    t->has_token = true;
+    if (entry && entry->error.status != SL_OK)
+        end_entry(t, &entry->error);
+    else if (entry && t->phase == SL_TICKET_PREFILL &&
+             sl_ticket_prompt_passed(t, entry, &error) != SL_OK)
+        fail(t, &error);
+    else if (t->request.session->has_logits && t->appended == t->request.prompt_count)
+        sl_ticket_choose(t);
 }
 
-static void sample_all(sl_scheduler *s) {
+static void take_results(sl_scheduler *s) {
     for (uint32_t i = 0; i < s->live_count; i++) {
         sl_ticket *t = s->live[i];
-        if (t->phase == SL_TICKET_ENDED || !t->has_begun) continue;
-        const sl_batch_entry *entry =
-            t->rows ? sl_batch_entry_of(s->batch, t->request.session) : NULL;
-        if (entry && entry->error.status != SL_OK)
-            end_entry(t, &entry->error);
-        else if (t->request.session->has_logits)
-            sample(t);
+        if (t->phase != SL_TICKET_ENDED && t->has_begun) take_result(s, t);
     }
 }
 
-static bool is_stop(const sl_ticket *t, sl_token token) {
-    for (size_t i = 0; i < t->request.stop_count; i++)
-        if (t->request.stops[i] == token) return true;
-    return false;
-}
-
-/* Makes the new token known; the callback may release the ticket. */
-static void deliver(sl_ticket *t) {
-    sl_scheduler *s = t->scheduler;
-    const sl_request *request = &t->request;
-    (void)pthread_mutex_lock(&s->lock);
-    const sl_token token = t->tokens[t->count++];
-    t->phase = SL_TICKET_DECODE;
-    t->has_token = false;
-    const bool released = t->released;
-    (void)pthread_mutex_unlock(&s->lock);
-    const bool stops = request->token && !released && request->token(request->ctx, t, token) != 0;
-    if (stops || is_stop(t, token))
-        finish_locked(t, SL_END_STOP, NULL);
-    else if (t->count == t->capacity)
-        finish_locked(t, request->most_tokens ? SL_END_COUNT : SL_END_CONTEXT, NULL);
+/* What requests that ended have computed goes into the caches. */
+static void keep_ended(sl_scheduler *s) {
+    if (s->ended_count == 0) return;
+    (void)pthread_mutex_lock(&s->model->lock);
+    for (uint32_t i = 0; i < s->ended_count; i++) {
+        sl_ticket *t = s->ended[i];
+        (void)pthread_mutex_lock(&s->lock);
+        const bool released = t->released;
+        (void)pthread_mutex_unlock(&s->lock);
+        if (t->has_begun && !released) sl_ticket_keep(t);
+    }
+    s->kept_later = sl_keeper_serve(s->model->keeper, false);
+    (void)pthread_mutex_unlock(&s->model->lock);
 }
 
 static void report_ends(sl_scheduler *s) {
@@ -385,16 +254,21 @@ static void report_ends(sl_scheduler *s) {
 static uint32_t end_step(sl_scheduler *s) {
     (void)pthread_mutex_lock(&s->lock);
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < s->live_count; i++)
-        if (s->live[i]->phase != SL_TICKET_ENDED) s->live[kept++] = s->live[i];
+    for (uint32_t i = 0; i < s->live_count; i++) {
+        sl_ticket *t = s->live[i];
+        if (t->phase != SL_TICKET_ENDED && t->released)
+            sl_ticket_free(t); /* nobody asks for its end, and its session may be gone */
+        else if (t->phase != SL_TICKET_ENDED)
+            s->live[kept++] = t;
+    }
     s->live_count = kept;
     for (uint32_t i = 0; i < s->ended_count; i++) {
         s->ended[i]->reporting = false;
-        if (s->ended[i]->released) free_ticket(s->ended[i]);
+        if (s->ended[i]->released) sl_ticket_free(s->ended[i]);
     }
     s->ended_count = 0;
     s->in_step = false;
-    const uint32_t left = s->live_count + s->queued;
+    const uint32_t left = s->live_count + s->queued + s->kept_later;
     (void)pthread_mutex_unlock(&s->lock);
     return left;
 }
@@ -405,8 +279,10 @@ static void count_step(sl_scheduler *s, const sl_pace_step *step) {
     sl_scheduler_stats *stats = &s->stats;
     stats->steps++;
     stats->seconds += step->seconds;
-    stats->decoded_tokens += step->decoded;
+    stats->decoded_tokens += step->rows;
     stats->prefilled_tokens += step->prefilled;
+    stats->decode_steps += step->decoded > 0;
+    if (step->decoded) stats->decode_seconds += step->seconds;
     if (step->decoded && step->seconds > stats->longest_step_seconds)
         stats->longest_step_seconds = step->seconds;
     stats->steps_over += step->decoded && step->seconds > s->pace.target;
@@ -417,19 +293,26 @@ static void count_step(sl_scheduler *s, const sl_pace_step *step) {
 /* With the model's lock held. */
 static sl_status compute(sl_scheduler *s, sl_error *err) {
     sl_pace_step step = {0};
+    step_room room = {s->batch->most_rows, SL_SCORED_ROWS};
     sl_status status = SL_OK;
     const sl_batch_stats before = s->batch->stats;
-    take_decoding(s, &step);
-    take_prompts(s, &step);
+    for (uint32_t i = 0; i < s->live_count; i++) s->live[i]->rows = 0;
+    take_decoding(s, &step, &room);
+    take_prompts(s, &step, &room);
+    sl_scheduler_begin_masks(s);
     if (step.decoded + step.prefilled) {
         status = sl_batch_pass(s->batch, err);
         const sl_batch_stats *after = &s->batch->stats;
         step.seconds = after->seconds - before.seconds;
+        step.compile_seconds = after->compile_seconds - before.compile_seconds;
         step.read_again = (after->expert_misses - after->expert_first_reads) -
                           (before.expert_misses - before.expert_first_reads);
         if (status == SL_OK) count_step(s, &step);
     }
-    sample_all(s);
+    sl_scheduler_wait_for_masks(s);
+    take_results(s);
+    const bool idle = step.decoded + step.prefilled == 0;
+    s->kept_later = sl_keeper_serve(s->model->keeper, idle);
     return status;
 }
 
@@ -438,8 +321,8 @@ sl_status sl_scheduler_advance(sl_scheduler *s, uint32_t *out_left, sl_error *er
     (void)pthread_mutex_lock(&s->model->lock);
     const sl_status status = compute(s, err);
     (void)pthread_mutex_unlock(&s->model->lock);
-    for (uint32_t i = 0; i < s->live_count; i++)
-        if (s->live[i]->has_token) deliver(s->live[i]);
+    for (uint32_t i = 0; i < s->live_count; i++) sl_ticket_deliver(s->live[i]);
+    keep_ended(s);
     report_ends(s);
     const uint32_t left = end_step(s);
     if (out_left) *out_left = left;

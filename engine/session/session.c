@@ -7,12 +7,16 @@
 #include "engine/session/session.h"
 #include "core/choose.h"
 #include "engine/choose/history.h"
+#include "engine/session/draft.h"
+#include "engine/session/keeper.h"
 #include <string.h>
 
 void sl_session_restore(sl_session *session, size_t length) {
+    sl_keeper_leave(session->model->keeper, session);
     if (length > session->computed) length = session->computed;
     session->computed = sl_checkpoints_restore(&session->checkpoints, length);
     session->has_logits = false;
+    sl_draft_replay(session, length);
 }
 
 void sl_session_keep_logits(sl_model *model, const sl_session *next) {
@@ -182,6 +186,8 @@ sl_status sl_session_append(sl_session *session, const sl_token *tokens, size_t 
                        "larger one",
                        count, session->length, model->context_tokens);
     SL_TRY(sl_tokens_check(tokens, count, model->config.vocab, err));
+    sl_draft_truncate(session, session->length);
+    sl_keeper_leave(session->model->keeper, session);
     memcpy(session->tokens + session->length, tokens, count * sizeof *tokens);
     session->length += count;
     return SL_OK;

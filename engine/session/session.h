@@ -33,6 +33,8 @@ struct sl_session {
     sl_stats stats;
     sl_expert_stats experts_before; /* of the model, when the call in progress began */
     const sl_forward_watch *watch;  /* of its passes, which do not run ahead then; NULL: none */
+    size_t draft_from;              /* the first token of its draft, and how many it has; draft.h */
+    uint32_t draft_rows;
     sl_sampling ahead; /* how the next token is being chosen, where model->ahead is this session */
 };
 

@@ -1,10 +1,13 @@
 #include "engine/session/snapshot.h"
+#include "engine/session/keeper.h"
 #include <stdlib.h>
 #include <string.h>
 
 void sl_session_clear(sl_session *session) {
+    sl_keeper_leave(session->model->keeper, session);
     if (session->model->waiting == session) session->model->waiting = NULL;
     session->length = session->computed = session->known = 0;
+    session->draft_rows = 0;
     session->checkpoints.count = 0;
     session->has_logits = false;
     session->found = session->logits;

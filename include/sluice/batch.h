@@ -9,15 +9,18 @@
  *   sl_batch_run(batch, err);
  *   sl_session_sample(a, &sampling, &token, err);      // as after sl_session_extend
  *
- * On a CPU, tokens and logits of a session are the same bits whatever else is in the batch.  In
- * models with recurrent layers they depend on where its tokens are divided into calls; division of
- * one call's tokens into passes changes nothing, because it is at multiples of 64 tokens.
+ * On a CPU, and on a GPU with sl_model_options.deterministic, tokens and logits of a session are
+ * the same bits whatever else is in the batch.  In models with recurrent layers they depend on a
+ * CPU on where its tokens are divided into calls; division of one call's tokens into passes changes
+ * nothing, because it is at multiples of 64 tokens.
  *
  * Sessions keep their own calls (sluice.h), between passes.  Calls of one model's sessions, batches
  * and schedulers wait for each other.  Open the model with max_sessions. */
 #ifndef SLUICE_BATCH_H
 #define SLUICE_BATCH_H
-#include "sluice/sluice.h"
+#include "sluice/grammar.h"
+#include "sluice/sampling.h"
+#include "sluice/sessions.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -65,7 +68,8 @@ typedef struct {
     uint64_t expert_hits, expert_misses; /* an expert counts once per pass and layer */
     uint64_t expert_first_reads;         /* those of the misses that were never in memory before */
     uint64_t bytes_read;
-    double stall_seconds; /* in which threads only waited for reads */
+    double stall_seconds;   /* in which threads only waited for reads */
+    double compile_seconds; /* of `seconds`, for sizes that were not compiled yet */
 } sl_batch_stats;
 SL_API SL_CHECKED sl_status sl_batch_describe(const sl_batch *batch, sl_batch_stats *out,
                                               sl_error *err);
@@ -78,9 +82,10 @@ SL_API SL_CHECKED sl_status sl_batch_describe(const sl_batch *batch, sl_batch_st
  *
  * The parts of prompts are chosen from measured times such that a step stays below step_seconds
  * while some sequence decodes, but are at least 16 rows (64 in models with recurrent layers), and
- * prompts get them in turns.  If not all experts fit in memory, another request begins
- * only while the number of experts that are read again per token does not grow with the number of
- * sequences; the others wait in a queue. */
+ * prompts get them in turns.  Where the smallest part takes longer, steps without prompts come
+ * between parts, up to eight, so that the mean stays below it.  If not all experts fit in memory,
+ * another request begins only while the number of experts that are read again per token does not
+ * grow with the number of sequences; the others wait in a queue, where owners take turns. */
 typedef struct sl_scheduler sl_scheduler;
 typedef struct sl_ticket sl_ticket; /* a request that was submitted */
 
@@ -116,7 +121,7 @@ typedef enum {
 typedef struct {
     size_t struct_size;
     sl_session *session;    /* borrowed until the request has ended; other calls may not use it */
-    const sl_token *prompt; /* copied.  The session is extended by it. */
+    const sl_token *prompt; /* copied.  The session is extended by it, unless `whole` is set. */
     size_t prompt_count;
     size_t most_tokens;          /* to generate; 0: until the context is full */
     const sl_sampling *sampling; /* copied; NULL: greedy */
@@ -127,9 +132,30 @@ typedef struct {
     int (*token)(void *ctx, sl_ticket *ticket, sl_token token);
     void (*end)(void *ctx, sl_ticket *ticket, sl_ticket_end end);
     void *ctx;
+    /* Nonzero: the prompt is the whole conversation.  The session is brought to exactly these
+     * tokens as by sl_session_sync, with rows in the passes of all; the prefix goes into the cache
+     * in memory as soon as it is computed, and at the end all goes into the caches as by
+     * sl_session_end_turn.  In models with recurrent layers tokens then agree with those of a
+     * session that began anew within rounding, because what is reused was divided otherwise. */
+    int whole;
+    sl_sampler *sampler; /* borrowed, in place of `sampling`: tokens are those of sl_session_next_by
+                          * alone.  `token` may ask sl_sampler_logprobs. */
+    /* Borrowed; another thread of the scheduler computes its masks during passes.  Tokens that it
+     * forces after a chosen one are computed in one pass with that, and given to `token` as others;
+     * there are none where the sampler has log-probabilities.  Its end ends generation. */
+    sl_grammar_state *grammar;
+    int grammar_waits; /* nonzero: the grammar begins when sl_ticket_constrain is called */
+    uint64_t owner;    /* in the queue, requests of one owner take turns with those of others */
+    int32_t priority;  /* those with a higher one begin first */
+    /* 1 + how many of the most likely tokens are wanted of each token of the prompt but the first;
+     * 0: none.  Nothing is reused then.  prompt_token is called as `token` is: position 1 first,
+     * with entries as of sl_logprobs_compute. */
+    uint32_t prompt_logprobs;
+    void (*prompt_token)(void *ctx, sl_ticket *ticket, size_t position, const sl_logprob *logprobs,
+                         uint32_t count);
 } sl_request;
 
-/* May be called from any thread.  Fails if the queue is full.  Afterwards the session has the
+/* May be called from any thread.  SL_BUSY: the queue is full.  Afterwards the session has the
  * prompt and all generated tokens, of which the last may not be computed yet. */
 SL_API SL_CHECKED sl_status sl_scheduler_submit(sl_scheduler *scheduler, const sl_request *request,
                                                 sl_ticket **out, sl_error *err);
@@ -143,8 +169,9 @@ typedef struct {
     size_t struct_size; /* set by the caller */
     sl_ticket_phase phase;
     sl_ticket_end end;
-    uint32_t place; /* in the queue; 0: the next */
-    size_t tokens;  /* generated so far */
+    uint32_t place;                            /* in the queue; 0: the next */
+    size_t tokens;                             /* generated so far */
+    size_t prompt_tokens, prompt_done, reused; /* done: computed so far, or reused */
 } sl_ticket_state;
 SL_API SL_CHECKED sl_status sl_ticket_look(const sl_ticket *ticket, sl_ticket_state *out,
                                            sl_error *err);
@@ -153,6 +180,12 @@ SL_API size_t sl_ticket_tokens(const sl_ticket *ticket, size_t first, sl_token *
                                size_t capacity);
 /* The error of a request that failed, else SL_OK. */
 SL_API SL_CHECKED sl_status sl_ticket_status(const sl_ticket *ticket, sl_error *err);
+/* Of a `whole` request, from when its prompt has begun: as the report of sl_session_sync. */
+SL_API SL_CHECKED sl_status sl_ticket_reuse(const sl_ticket *ticket, sl_sync_report *out,
+                                            sl_error *err);
+/* With grammar_waits, in `token`: the grammar holds from the next token on.  Tokens of a thinking
+ * budget that were chosen in advance are chosen again. */
+SL_API void sl_ticket_constrain(sl_ticket *ticket);
 /* Ends the request before the next step. */
 SL_API void sl_ticket_cancel(sl_ticket *ticket);
 /* A request that has not ended is cancelled, without another callback; its session is free when no
@@ -167,6 +200,11 @@ typedef struct {
     uint64_t steps_over;         /* those that took longer than step_seconds */
     uint64_t steps_held;         /* in which a request waited because experts would be read again */
     uint32_t live, queued, prefill_rows; /* now; rows of prompts in the next step beside others */
+    uint64_t masks;                      /* of grammars, computed while passes ran */
+    double mask_seconds;                 /* that took so long */
+    double mask_wait_seconds;            /* and for which steps waited after their pass */
+    uint64_t decode_steps;               /* in which a sequence decoded, */
+    double decode_seconds;               /* and what they took together */
 } sl_scheduler_stats;
 SL_API SL_CHECKED sl_status sl_scheduler_describe(sl_scheduler *scheduler, sl_scheduler_stats *out,
                                                   sl_error *err);

@@ -35,6 +35,16 @@ SL_API SL_CHECKED sl_status sl_session_load(sl_session *session, const char *pat
  * begin anew. */
 SL_API SL_CHECKED sl_status sl_session_fork(sl_session *session, sl_session **out, sl_error *err);
 
+/* ---- Drafts ---- */
+
+/* Appends tokens that may turn out to be wrong, with the logits after each: out_logits[count *
+ * vocab].  Afterwards sl_session_rewind to any place among them needs no forward pass: recurrent
+ * state is computed from what this pass kept, until another session of the model has a draft.
+ * Tokens are computed as one by one: on a CPU, the logits are the same bits as those of
+ * sl_session_extend with one token after the other.  At most sl_model_options.draft_tokens. */
+SL_API SL_CHECKED sl_status sl_session_draft(sl_session *session, const sl_token *tokens,
+                                             size_t count, float *out_logits, sl_error *err);
+
 /* ---- Reuse ---- */
 
 /* Why tokens could not be reused. */
@@ -45,6 +55,7 @@ typedef enum {
     SL_REUSE_OTHER_TOKENS,  /* what is known goes on with other tokens */
     SL_REUSE_LAST_TOKEN,    /* is computed again for its logits */
     SL_REUSE_NO_CHECKPOINT, /* recurrent state is kept after fewer tokens than are the same */
+    SL_REUSE_LOGITS,        /* all tokens are computed for their logits (sl_request) */
 } sl_reuse_reason;
 
 typedef struct {

@@ -25,7 +25,8 @@ typedef enum {
     SL_FORMAT = 4,      /* a file is malformed */
     SL_UNSUPPORTED = 5, /* no kernel, architecture or option for this */
     SL_DEVICE = 6,      /* the device reported an error */
-    SL_CANCELLED = 7    /* the caller asked to stop */
+    SL_CANCELLED = 7,   /* the caller asked to stop */
+    SL_BUSY = 8         /* a queue is full; later it may not be */
 } sl_status;
 
 /* An error: one line that names the object, what was found and what was wanted.  Written only if

@@ -419,7 +419,7 @@ static void conversations_outlive_the_process(void **state) {
         model = open_with(which, 0, test_path("kv"), on_note);
         session = new_session(model, 0, 0);
         sl_reuse reuse;
-        must(sl_session_reuse(session, p.tokens, p.count, &reuse, &err));
+        must(sl_session_reuse(session, p.tokens, p.count, p.count, &reuse, &err));
         assert_string_equal(reuse.source, "disk");
         assert_int_equal(reuse.reused, kept);
         must(sl_session_extend(session, p.tokens + kept, p.count - kept, &err));
