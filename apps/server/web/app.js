@@ -17,6 +17,7 @@ let store, chat, list, panel, settings, drawers;
 let tree;             /* the conversation that is open */
 let props = {};       /* what /props says */
 let stats = null;
+const hasKeyboard = matchMedia("(pointer: fine)").matches;
 const announcer = new Announcer($("#live"));
 
 /* ---- State that the header and the composer show ---- */
@@ -58,6 +59,7 @@ function refresh() {
     chat.show(tree);
     showFrame();
     list.refresh();
+    if (document.activeElement === document.body && hasKeyboard) $("#composer-text").focus(); /* what had the focus is gone */
 }
 
 /* ---- Conversations ---- */
@@ -242,7 +244,6 @@ const chatActions = {
         refresh();
     },
     async branch(message, step) {
-        await stop();
         tree.switchBranch(message, step);
         await store.save(tree.meta);
         chat.follow = false;
@@ -402,7 +403,6 @@ async function begin() {
     document.body.dataset.ready = "yes";
     showState("off", "Connecting");
     connect();
-    if (matchMedia("(pointer: fine)").matches) $("#composer-text").focus();
 }
 
 const ready = begin();

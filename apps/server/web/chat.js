@@ -1,5 +1,5 @@
 /* chat.js - The messages of the path that is shown. */
-import { $, bytesText, copyText, el, icon, iconButton, percentText, rateText, secondsText, countText } from "./dom.js";
+import { $, bytesText, copyText, el, icon, iconButton, percentText, rateText, secondsText, countText, whole } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
 
 const FRAME_MS = 40;      /* at most 25 renderings of a growing answer in a second */
@@ -118,7 +118,7 @@ export function figuresOf({ timings, usage, sluice }) {
     const rate = timings?.predicted_per_second;
     if (generated) out.push(countText(generated, "token") + (rate ? ` at ${rateText(rate)}/s` : ""));
     const cached = timings?.cache_n ?? usage?.prompt_tokens_details?.cached_tokens;
-    if (usage?.prompt_tokens) out.push(`prompt ${usage.prompt_tokens}${cached ? `, ${cached} reused` : ""}`);
+    if (usage?.prompt_tokens) out.push(`prompt ${whole(usage.prompt_tokens)}${cached ? `, ${whole(cached)} reused` : ""}`);
     const looked = (sluice?.hits ?? 0) + (sluice?.misses ?? 0);
     if (looked) out.push(`${percentText(sluice.hits / looked)} expert hits`);
     if (sluice?.bytes_read) out.push(`${bytesText(sluice.bytes_read)} read`);
@@ -197,7 +197,7 @@ export class ChatView {
         if (!progress?.total) return [el("span", { class: "dots", "aria-hidden": "true" }, el("i"), el("i"), el("i")), "Waiting for the first token"];
         const share = Math.min(1, progress.processed / progress.total);
         return [el("progress", { max: 1, value: share, "aria-label": "Prompt computed" }),
-            `Reading the prompt: ${progress.processed} of ${countText(progress.total, "token")}` + (progress.cache ? `, ${progress.cache} reused` : "")];
+            `Reading the prompt: ${whole(progress.processed)} of ${countText(progress.total, "token")}` + (progress.cache ? `, ${whole(progress.cache)} reused` : "")];
     }
 
     /* An answer that this tab does not write: another one does, or it was closed. */

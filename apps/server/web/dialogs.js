@@ -29,8 +29,8 @@ export async function confirmed(text, button) {
 
 /* A line of text from the user; "" if dismissed. */
 export async function ask(title, label, value) {
-    const input = el("input", { type: "text", id: "answer", value, required: true, maxLength: 200, autocomplete: "off" });
-    const dialog = question(title, "Save", false, el("label", { for: "answer" }, label), input);
+    const input = el("input", { type: "text", id: "question-text", value, required: true, maxLength: 200, autocomplete: "off" });
+    const dialog = question(title, "Save", false, el("label", { for: "question-text" }, label), input);
     setTimeout(() => input.select());
     return (await show(dialog)) === "yes" ? input.value.trim() : "";
 }

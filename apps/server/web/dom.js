@@ -96,7 +96,19 @@ export function percentText(share) {
 
 export const countText = (count, one, many = one + "s") => `${whole(count)} ${Math.round(count) === 1 ? one : many}`;
 
-/* ---- The clipboard and files ---- */
+/* ---- Storage, the clipboard and files ---- */
+
+/* localStorage or sessionStorage; where the browser forbids it, a replacement that ends with the page. */
+function storage(name) {
+    try {
+        window[name].getItem("");
+        return window[name];
+    } catch {
+        const values = new Map();
+        return { getItem: (key) => values.get(key) ?? null, setItem: (key, value) => values.set(key, value), removeItem: (key) => values.delete(key) };
+    }
+}
+export const local = storage("localStorage"), session = storage("sessionStorage");
 
 /* Copies a text; without the clipboard of secure pages, by a selection. */
 export async function copyText(text) {

@@ -1,11 +1,11 @@
 /* frame.js - Drawers, theme and keyboard. */
-import { $, icon } from "./dom.js";
+import { $, icon, local } from "./dom.js";
 
 const NARROW = matchMedia("(max-width: 760px)");   /* the list is a drawer */
 const MEDIUM = matchMedia("(max-width: 1120px)");  /* so is the panel */
 
 function remembered(name, usual) {
-    const value = localStorage.getItem(name);
+    const value = local.getItem(name);
     return value === null ? usual : value === "yes";
 }
 
@@ -31,7 +31,7 @@ class Drawer {
     /* byUser: it is remembered, and the focus follows. */
     set(open, byUser) {
         this.isOpen = open;
-        if (byUser && !this.isDrawer) localStorage.setItem(this.name, open ? "yes" : "no");
+        if (byUser && !this.isDrawer) local.setItem(this.name, open ? "yes" : "no");
         this.show();
         if (byUser && this.isDrawer) (open ? $("button", this.part) : this.toggleButton).focus();
         if (open) this.onOpen();
@@ -74,7 +74,7 @@ export function connectTheme(onChange) {
         onChange();
     };
     button.addEventListener("click", () => {
-        localStorage.setItem("sluice-theme", window.sluiceTheme.next());
+        local.setItem("sluice-theme", window.sluiceTheme.next());
         window.sluiceTheme.set(window.sluiceTheme.next());
     });
     addEventListener("shadechange", show);

@@ -39,11 +39,10 @@ export class Generation {
             await streamChat(this.body(), this.controller.signal, (chunk) => this.take(chunk));
             message.state = "done";
         } catch (error) {
-            if (!(error instanceof ServerError)) throw error;
             message.state = error.kind === "stopped" ? "stopped" : "failed";
-            if (error.kind !== "stopped") message.error = { kind: error.kind, message: error.message, retryAfter: error.retryAfter };
+            if (error instanceof ServerError) message.error = { kind: error.kind, message: error.message, retryAfter: error.retryAfter };
+            else message.error = { kind: "refused", message: `The request could not be made: ${error.message}` };
         } finally {
-            if (message.state === "streaming") message.state = "failed";
             this.endThinking();
             this.progress = null;
             this.finish();

@@ -107,7 +107,7 @@ export class Panel {
             const stats = await getJson("/stats");
             this.takeStats(stats);
             const busy = stats.requests?.live > 0 || this.generation?.message.state === "streaming";
-            if (stats.experts && performance.now() >= this.nextExperts) await this.pollExperts(busy);
+            if (stats.experts?.layers && performance.now() >= this.nextExperts) await this.pollExperts(busy);
         } catch (error) {
             this.fail(error);
             wait = 5000;
@@ -123,7 +123,7 @@ export class Panel {
         this.nextExperts = performance.now() + Math.max(busy ? EXPERTS_BUSY_MS : EXPERTS_IDLE_MS, COST * cost) - STATS_MS / 2;
         this.heatmap.setData(data);
         this.drawTable();
-        $("#experts").hidden = !data.layers;
+        $("#experts").hidden = false;
     }
 
     fail(error) {
@@ -212,8 +212,8 @@ export class Panel {
 
     drawDisk() {
         const experts = this.stats.experts;
-        $("#disk").hidden = !experts;
-        if (!experts) return;
+        $("#disk").hidden = !experts?.layers;
+        if (!experts?.layers) return;
         const looked = experts.hits + experts.misses;
         $("#disk-now").textContent = `${bytesText(this.readRate)}/s`;
         facts($("#disk-facts"), [

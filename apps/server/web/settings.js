@@ -1,6 +1,6 @@
 /* settings.js - What a conversation asks of the model: system prompt, sampling, schema, tools; presets; the
  * dialog that edits them.  A value of null leaves the choice to the server. */
-import { $, el } from "./dom.js";
+import { $, el, local } from "./dom.js";
 import { ask, confirmed } from "./dialogs.js";
 
 /* Numbers: name in requests, label, least, most, step, what it does. */
@@ -71,13 +71,13 @@ function faultOf(name, text) {
 
 function stored(name, fallback) {
     try {
-        return JSON.parse(localStorage.getItem(name)) ?? fallback;
+        return JSON.parse(local.getItem(name)) ?? fallback;
     } catch {
         return fallback;
     }
 }
 
-const store = (name, value) => localStorage.setItem(name, JSON.stringify(value));
+const store = (name, value) => local.setItem(name, JSON.stringify(value));
 
 export const defaults = () => cleanSettings(stored("sluice-defaults", {}));
 

@@ -2,6 +2,8 @@
  * message, so that several tabs do not overwrite each other's messages.  Without IndexedDB (some private
  * windows) they are kept in memory until the tab is closed. */
 
+import { local } from "./dom.js";
+
 const NAME = "sluice", VERSION = 1;
 const UNLOADED = "sluice-unloaded-";
 
@@ -90,15 +92,15 @@ export class Store {
     /* The page goes away: a transaction would not be finished, but local storage is written at once. */
     keepUnload(message) {
         try {
-            localStorage.setItem(UNLOADED + message.id, JSON.stringify(message));
+            local.setItem(UNLOADED + message.id, JSON.stringify(message));
         } catch { /* full: what was stored before has to do */ }
     }
 
     /* Stores what pages kept when they went away. */
     async takeUnloaded() {
-        for (const key of Object.keys(localStorage).filter((name) => name.startsWith(UNLOADED))) {
-            const message = JSON.parse(localStorage.getItem(key));
-            localStorage.removeItem(key);
+        for (const key of Object.keys(local).filter((name) => name.startsWith(UNLOADED))) {
+            const message = JSON.parse(local.getItem(key));
+            local.removeItem(key);
             const meta = await this.conversation(message.conversation);
             const known = (await this.messages(message.conversation)).find(({ id }) => id === message.id);
             if (known?.state === "streaming" && known.updated < message.updated) await this.save(meta, [message]);

@@ -1,17 +1,19 @@
 /* stream.js - Requests to the server: the key, errors in words, and answers that arrive as events. */
 
+import { local, session } from "./dom.js";
+
 const KEY = "sluice-key";
 
 /* The API key: of this tab, or of this browser if the user chose so. */
 export const key = {
-    get: () => sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY) ?? "",
+    get: () => session.getItem(KEY) ?? local.getItem(KEY) ?? "",
     set(value, keep) {
         this.forget();
-        (keep ? localStorage : sessionStorage).setItem(KEY, value);
+        (keep ? local : session).setItem(KEY, value);
     },
     forget() {
-        sessionStorage.removeItem(KEY);
-        localStorage.removeItem(KEY);
+        session.removeItem(KEY);
+        local.removeItem(KEY);
     },
 };
 
