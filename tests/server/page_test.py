@@ -396,6 +396,20 @@ class WithMock(Anywhere, Page):
         self.assertIn("Answer", self.asked("Hello"), "the conversation goes on")
         self.assertIn("The browser's storage is full", self.texts("#banner span")[0])
 
+    def test_goes_on_in_the_background(self):
+        self.open()
+        self.send("Count slowly")
+        self.until(lambda: self.texts(".content")[-1], "the first words")
+        self.click("#new")
+        self.assertIn("to: Hello", self.asked("Hello"))
+        self.assertEqual(self.js("return document.querySelectorAll('.live-dot').length"), 1)
+        self.js("document.querySelectorAll('.item')[1].click()")
+        text = self.until(lambda: self.texts(".content")[-1].startswith("word0") and self.texts(".content")[-1], "the other answer")
+        self.until(lambda: len(self.texts(".content")[-1]) > len(text), "more of it")
+        self.click("#stop")
+        self.done()
+        self.until(lambda: not self.all(".live-dot"), "nothing is being answered")
+
     def test_closed_panel(self):
         self.open()
         self.until(lambda: self.mock.paths.count("/stats/experts") > 0, "the experts")
@@ -504,6 +518,12 @@ class WithMock(Anywhere, Page):
         path.write_text('{"format": "sluice-conversations", "version": 1, "conversations": [{"messages": [{"role": "user"}]}]}')
         self.one("#import-file").send_keys(str(path))
         self.until(lambda: "cannot be imported: a message has no role or content" in self.texts("#banner span")[0], "what is wrong")
+        path.write_text(json.dumps({"format": "sluice-conversations", "version": 1, "conversations": [
+            {"title": "Odd", "settings": {"schema": "{no", "temperature": "hot"}, "messages": []}]}))
+        self.one("#import-file").send_keys(str(path))
+        self.until(lambda: self.texts("#title") == ["Odd"], "the conversation with odd settings")
+        self.asked("Hello")
+        self.assertIn("The request could not be made", self.texts(".note .error span")[0])
         path.unlink()
 
     def test_two_tabs(self):

@@ -121,7 +121,8 @@ export class Heatmap {
         const stops = ramp[MODES[this.mode].ramp];
         const shades = Array.from({ length: SHADES }, (_, i) => mix(stops, i / (SHADES - 1)));
         const gapX = cellWidth >= 4 ? 1 : 0, gapY = cellHeight >= 4 ? 1 : 0;
-        const marked = this.marks && this.mode !== "misses" && cellWidth >= 4 && cellHeight >= 4;
+        const markable = this.mode !== "misses" && cellWidth >= 4 && cellHeight >= 4, marked = markable && this.marks;
+        this.frame.dataset.markable = markable;
         for (let layer = 0; layer < layers; layer++) {
             for (let column = 0; column < columns; column++) {
                 const from = Math.floor(column * experts / columns), to = Math.max(from + 1, Math.floor((column + 1) * experts / columns));
@@ -153,7 +154,7 @@ export class Heatmap {
         context.textAlign = "right";
         const step = Math.max(1, Math.ceil(14 / cellHeight));
         for (let layer = 0; layer < layers; layer += step)
-            context.fillText(String(layer), GUTTER - 5, layer * cellHeight + cellHeight / 2);
+            context.fillText(String(layer), GUTTER - 5, Math.max(5, layer * cellHeight + cellHeight / 2));
         context.textBaseline = "alphabetic";
         const every = experts <= 40 ? 8 : experts <= 160 ? 32 : 64;
         for (let expert = 0; expert < experts; expert += every) {

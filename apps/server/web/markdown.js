@@ -14,6 +14,7 @@ import { highlight } from "./highlight.js";
 const DEPTH = 10;
 const MATH_LINES = 60;
 const COLUMNS = 60;
+const COLOURED = 20000; /* characters of code that are coloured while they grow */
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*(.*)$/;
 const HEADING = /^ {0,3}(#{1,6})(?=[ \t]|$)/;
@@ -299,7 +300,8 @@ function renderLink(span) {
 
 function renderCode(block) {
     const code = element("code", "");
-    for (const [kind, text] of highlight(block.text, block.language)) code.append(kind ? element("span", kind, text) : text);
+    const growing = !block.closed && block.text.length > COLOURED; /* colours come at its end */
+    for (const [kind, text] of highlight(block.text, growing ? "" : block.language)) code.append(kind ? element("span", kind, text) : text);
     const copy = element("button", "copy-code", "Copy");
     copy.type = "button";
     copy.setAttribute("aria-label", "Copy code");
