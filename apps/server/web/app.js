@@ -66,12 +66,20 @@ function refresh() {
 
 const isStored = () => tree.messages.size > 0;
 
+let opened = 0; /* counts what was opened: what comes too late is not shown */
+
+async function loadConversation(id) {
+    const meta = await store.conversation(id);
+    return meta && new Tree({ ...meta, settings: cleanSettings(meta.settings) }, await store.messages(id));
+}
+
+/* Opens a conversation, or a new one. */
 async function openConversation(id, push = true) {
-    const meta = id ? await store.conversation(id) : null;
-    const running = generations.get(id);
-    tree = running?.tree ?? (meta ? new Tree({ ...meta, settings: cleanSettings(meta.settings) }, await store.messages(id))
-        : new Tree(newConversation(defaults())));
-    const hash = meta ? `#${id}` : "";
+    const turn = ++opened;
+    const found = generations.get(id)?.tree ?? (id ? await loadConversation(id) : null);
+    if (turn !== opened) return;
+    tree = found ?? new Tree(newConversation(defaults()));
+    const hash = found ? `#${id}` : "";
     if (push && location.hash !== hash) history.pushState(null, "", hash || location.pathname);
     chat.follow = true;
     refresh();
@@ -90,15 +98,15 @@ async function changedElsewhere({ conversation, removed }) {
         list.refresh();
         return;
     }
-    const head = tree.meta.head;
     if (removed) return openConversation(null);
+    const { head } = tree.meta; /* this tab stays on its path */
     await openConversation(conversation, false);
-    if (tree.messages.has(head) && tree.children.get(head).length) tree.meta.head = tree.lastLeaf(head);
+    if (tree.messages.has(head)) tree.meta.head = tree.lastLeaf(head);
     refresh();
 }
 
 async function loadTree(meta) {
-    return meta.id === tree.meta.id ? tree : new Tree(meta, await store.messages(meta.id));
+    return meta.id === tree.meta.id ? tree : loadConversation(meta.id);
 }
 
 const fileName = (title) => title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 50) || "conversation";
@@ -107,7 +115,7 @@ const listActions = {
     open(id) {
         drawers.closeList();
         openConversation(id);
-        $("#composer-text").focus();
+        if (hasKeyboard) $("#composer-text").focus();
     },
     async rename(meta) {
         const title = await ask("Rename the conversation", "Title", meta.title);
@@ -136,7 +144,7 @@ const listActions = {
 
 async function exportAll() {
     const trees = [];
-    for (const meta of await store.conversations()) trees.push(new Tree(meta, await store.messages(meta.id)));
+    for (const { id } of await store.conversations()) trees.push(await loadConversation(id));
     saveFile("sluice-conversations.json", "application/json", exportJson(trees));
 }
 
@@ -184,9 +192,8 @@ async function generate(parent) {
     refresh();
     announcer.begin();
     panel.answerBegins(generation);
-    await store.save(own.meta, own.path());
     if (location.hash !== `#${id}`) history.replaceState(null, "", `#${id}`);
-    generation.finished = generation.run().finally(() => {
+    generation.finished = store.save(own.meta, own.path()).then(() => generation.run()).finally(() => {
         generations.delete(id);
         if (generation === panel.generation) panel.answerEnds();
         if (own === tree) showFrame();
@@ -194,6 +201,13 @@ async function generate(parent) {
     });
     await generation.finished;
     if (message.error?.kind === "key" && (await wantKey()) && own === tree) chatActions.retry(message);
+}
+
+/* Stops what is being written; false: meanwhile another conversation was opened. */
+async function stopHere() {
+    const own = tree;
+    await stop();
+    return own === tree;
 }
 
 async function send(text, parent = tree.meta.head) {
@@ -209,20 +223,15 @@ const chatActions = {
     },
     busy: () => generations.has(tree.meta.id),
     async edit(message, text) {
-        await stop();
-        send(text, message.parent);
+        if (await stopHere()) send(text, message.parent);
     },
     async regenerate(message) {
-        await stop();
-        generate(message.parent);
+        if (await stopHere()) generate(message.parent);
     },
     /* An answer of which nothing arrived is replaced. */
     async retry(message) {
         const empty = !message.content && !message.reasoning && !message.calls?.length;
-        if (empty && tree.messages.has(message.id)) {
-            const gone = tree.remove(message);
-            await store.removeMessages(tree.meta, gone);
-        }
+        if (empty && tree.messages.has(message.id)) store.removeMessages(tree.meta, tree.remove(message));
         generate(message.parent);
     },
     async fork(message) {
@@ -234,7 +243,7 @@ const chatActions = {
     async remove(message) {
         const below = tree.children.get(message.id).length;
         if (!(await confirmed(below ? "Delete this message and all that follow it?" : "Delete this message?", "Delete"))) return;
-        await stop();
+        if (!(await stopHere()) || !tree.messages.has(message.id)) return;
         const gone = tree.remove(message);
         await store.removeMessages(tree.meta, gone);
         if (!isStored()) {
@@ -253,7 +262,8 @@ const chatActions = {
     },
     async results(message, results) {
         let parent = message.id;
-        for (const { call, text } of results) parent = tree.add(parent, { role: "tool", call: call.id, name: call.name, content: text }).id;
+        for (const { call, text } of results)
+            parent = tree.add(parent, { role: "tool", call: call.id, name: call.name, content: text }).id;
         generate(parent);
     },
 };

@@ -41,9 +41,11 @@ export class Chart {
         });
         const points = (part) => part.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
         this.line.setAttribute("d", parts.map((part) => "M" + points(part)).join(""));
-        this.area.setAttribute("d", parts.map((part) => `M${part[0][0].toFixed(1)} ${HEIGHT}L${points(part)}L${part.at(-1)[0].toFixed(1)} ${HEIGHT}Z`).join(""));
+        const below = (point) => `${point[0].toFixed(1)} ${HEIGHT}`;
+        this.area.setAttribute("d", parts.map((part) => `M${below(part[0])}L${points(part)}L${below(part.at(-1))}Z`).join(""));
         this.most.textContent = most > 0 ? `max ${this.text(most)}` : "";
-        this.picture.setAttribute("aria-label", `${this.label} in the last two minutes: now ${this.text(this.samples.at(-1)[1])}, at most ${this.text(most)}`);
+        const last = this.text(this.samples.at(-1)[1]);
+        this.picture.setAttribute("aria-label", `${this.label} in the last two minutes: now ${last}, at most ${this.text(most)}`);
     }
 }
 

@@ -112,7 +112,7 @@ function prettyArguments(text) {
 }
 
 /* The figures under an answer. */
-export function figuresOf({ timings, usage, sluice }) {
+function figuresOf({ timings, usage, sluice }) {
     const out = [];
     const generated = timings?.predicted_n ?? usage?.completion_tokens;
     const rate = timings?.predicted_per_second;
@@ -185,8 +185,7 @@ export class ChatView {
     /* ---- What a MessageView asks ---- */
 
     branch(message) {
-        const siblings = this.tree.siblings(message);
-        return [siblings.indexOf(message) + 1, siblings.length];
+        return [this.tree.place(message) + 1, this.tree.siblings(message).length];
     }
 
     status(message) {
@@ -194,10 +193,12 @@ export class ChatView {
         if (!generation) return this.statusElsewhere(message);
         if (!generation.waiting) return "";
         const progress = generation.progress;
-        if (!progress?.total) return [el("span", { class: "dots", "aria-hidden": "true" }, el("i"), el("i"), el("i")), "Waiting for the first token"];
+        const dots = el("span", { class: "dots", "aria-hidden": "true" }, el("i"), el("i"), el("i"));
+        if (!progress?.total) return [dots, "Waiting for the first token"];
         const share = Math.min(1, progress.processed / progress.total);
         return [el("progress", { max: 1, value: share, "aria-label": "Prompt computed" }),
-            `Reading the prompt: ${whole(progress.processed)} of ${countText(progress.total, "token")}` + (progress.cache ? `, ${whole(progress.cache)} reused` : "")];
+            `Reading the prompt: ${whole(progress.processed)} of ${countText(progress.total, "token")}` +
+            (progress.cache ? `, ${whole(progress.cache)} reused` : "")];
     }
 
     /* An answer that this tab does not write: another one does, or it was closed. */
@@ -243,7 +244,8 @@ export class ChatView {
     startEdit(message) {
         const view = this.views.get(message.id);
         if (!view || $("form", view.node)) return;
-        const field = el("textarea", { value: message.content, "aria-label": "Edit the message", rows: Math.min(12, message.content.split("\n").length + 1) });
+        const rows = Math.min(12, message.content.split("\n").length + 1);
+        const field = el("textarea", { value: message.content, "aria-label": "Edit the message", rows });
         const close = () => {
             form.remove();
             view.node.classList.remove("editing");
@@ -273,9 +275,10 @@ export class ChatView {
         const open = this.tree.openCalls(message);
         if (!open.length) return;
         const fields = open.map((call) => el("textarea", { id: `result-${call.id}`, rows: 3, placeholder: "JSON or text" }));
+        const label = open.length > 1 ? "Continue with these results" : "Continue with this result";
         const form = el("form", { class: "results" },
             ...open.flatMap((call, i) => [el("label", { for: fields[i].id }, `Result of ${call.name}`), fields[i]]),
-            el("div", { class: "buttons" }, el("button", { class: "primary" }, open.length > 1 ? "Continue with these results" : "Continue with this result")));
+            el("div", { class: "buttons" }, el("button", { class: "primary" }, label)));
         form.addEventListener("submit", (event) => {
             event.preventDefault();
             this.actions.results(message, open.map((call, i) => ({ call, text: fields[i].value })));

@@ -7,7 +7,7 @@
  *   of tools: call (the id of the call), name
  * No DOM and no storage here. */
 
-export const newId = () => {
+const newId = () => {
     const bytes = crypto.getRandomValues(new Uint8Array(9));
     return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_");
 };
@@ -67,6 +67,11 @@ export class Tree {
         return this.children.get(message.parent);
     }
 
+    /* The place of a message among its siblings, by its id: the object may be of an older tree. */
+    place(message) {
+        return this.siblings(message).findIndex(({ id }) => id === message.id);
+    }
+
     /* The newest message below `id` (null: of all) that has nothing below it. */
     lastLeaf(id) {
         for (let below = this.children.get(id); below?.length; below = this.children.get(id)) id = below.at(-1).id;
@@ -75,8 +80,7 @@ export class Tree {
 
     /* Shows the sibling `step` places further. */
     switchBranch(message, step) {
-        const siblings = this.siblings(message);
-        const other = siblings[siblings.indexOf(message) + step];
+        const other = this.siblings(message)[this.place(message) + step];
         if (other) this.meta.head = this.lastLeaf(other.id);
     }
 
@@ -84,7 +88,7 @@ export class Tree {
     remove(message) {
         const gone = [message.id];
         for (let i = 0; i < gone.length; i++) for (const child of this.children.get(gone[i])) gone.push(child.id);
-        const siblings = this.siblings(message), place = siblings.indexOf(message);
+        const siblings = this.siblings(message), place = this.place(message);
         siblings.splice(place, 1);
         for (const id of gone) {
             this.messages.delete(id);
@@ -114,7 +118,7 @@ export class Tree {
     }
 }
 
-export function titleOf(text) {
+function titleOf(text) {
     const line = text.trim().split("\n", 1)[0].replace(/\s+/g, " ");
     return line.length > 60 ? line.slice(0, 59).trimEnd() + "…" : line || "Conversation";
 }
@@ -181,7 +185,8 @@ function importMessage(found, conversation, ids) {
     for (const name of OBJECTS) if (found[name] && typeof found[name] === "object") message[name] = found[name];
     if (Number.isFinite(found.thinking_ms)) message.thinking_ms = found.thinking_ms;
     if (Array.isArray(found.calls))
-        message.calls = found.calls.map((call) => ({ id: String(call?.id), name: String(call?.name), arguments: String(call?.arguments) }));
+        message.calls = found.calls.map((call) =>
+            ({ id: String(call?.id), name: String(call?.name), arguments: String(call?.arguments) }));
     ids.set(found.id, message.id);
     return message;
 }

@@ -40,8 +40,9 @@ export class Generation {
             message.state = "done";
         } catch (error) {
             message.state = error.kind === "stopped" ? "stopped" : "failed";
-            if (error instanceof ServerError) message.error = { kind: error.kind, message: error.message, retryAfter: error.retryAfter };
-            else message.error = { kind: "refused", message: `The request could not be made: ${error.message}` };
+            message.error = error instanceof ServerError
+                ? { kind: error.kind, message: error.message, retryAfter: error.retryAfter }
+                : { kind: "refused", message: `The request could not be made: ${error.message}` };
         } finally {
             this.endThinking();
             this.progress = null;

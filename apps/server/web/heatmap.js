@@ -50,8 +50,8 @@ export class Heatmap {
     /* data: what /stats/experts says. */
     setData(data) {
         const known = this.data ?? this.base;
-        if (known && (known.layers !== data.layers || known.experts !== data.experts || data.uses.some((uses, i) => uses < known.uses[i])))
-            this.base = this.data = null; /* another model, or the server started again */
+        const grown = known?.layers === data.layers && known.experts === data.experts && data.uses.every((uses, i) => uses >= known.uses[i]);
+        if (known && !grown) this.base = this.data = null; /* another model, or the server started again */
         this.before = this.data;
         this.data = data;
         this.base ??= data;
@@ -125,9 +125,9 @@ export class Heatmap {
         this.frame.dataset.markable = markable;
         for (let layer = 0; layer < layers; layer++) {
             for (let column = 0; column < columns; column++) {
-                const from = Math.floor(column * experts / columns), to = Math.max(from + 1, Math.floor((column + 1) * experts / columns));
+                const from = Math.floor(column * experts / columns), end = Math.floor((column + 1) * experts / columns);
                 let value = 0;
-                for (let expert = from; expert < to; expert++) value = Math.max(value, values[layer * experts + expert]);
+                for (let expert = from; expert < Math.max(end, from + 1); expert++) value = Math.max(value, values[layer * experts + expert]);
                 const share = most ? Math.sqrt(value / most) : 0;
                 context.fillStyle = shades[share ? Math.max(3, Math.round(share * (SHADES - 1))) : 0];
                 const x = GUTTER + column * cellWidth, y = layer * cellHeight;
@@ -159,7 +159,8 @@ export class Heatmap {
         const every = experts <= 40 ? 8 : experts <= 160 ? 32 : 64;
         for (let expert = 0; expert < experts; expert += every) {
             context.textAlign = expert ? "center" : "left";
-            context.fillText(String(expert), GUTTER + (expert ? (expert + 0.5) * columns / experts * cellWidth : 0), layers * cellHeight + FOOT - 4);
+            const x = GUTTER + (expert ? (expert + 0.5) * columns / experts * cellWidth : 0);
+            context.fillText(String(expert), x, layers * cellHeight + FOOT - 4);
         }
     }
 
@@ -169,7 +170,8 @@ export class Heatmap {
         const column = Math.floor(this.cell[1] * columns / this.data.experts);
         context.strokeStyle = ramp.text;
         context.lineWidth = 2;
-        context.strokeRect(GUTTER + column * cellWidth - 1, this.cell[0] * cellHeight - 1, Math.max(4, cellWidth + 1), Math.max(4, cellHeight + 1));
+        context.strokeRect(GUTTER + column * cellWidth - 1, this.cell[0] * cellHeight - 1,
+            Math.max(4, cellWidth + 1), Math.max(4, cellHeight + 1));
     }
 
     drawLegend() {

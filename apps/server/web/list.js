@@ -53,7 +53,8 @@ export class ConversationList {
         }
         this.root.replaceChildren(...[...groups].flatMap(([group, items]) =>
             [el("h3", {}, group), el("ul", { "aria-label": group }, ...items)]));
-        if (!shown.length) this.root.append(el("p", { class: "hint" }, text ? "Nothing found." : "Conversations appear here. They stay in this browser."));
+        const hint = text ? "Nothing found." : "Conversations appear here. They stay in this browser.";
+        if (!shown.length) this.root.append(el("p", { class: "hint" }, hint));
     }
 
     item(meta) {
@@ -64,8 +65,9 @@ export class ConversationList {
             ["Export as Markdown", () => this.actions.exportMarkdown(meta)],
             ["Delete", () => this.actions.remove(meta), true],
         ]), { "aria-haspopup": "menu", "aria-expanded": "false" });
-        return el("li", { class: current ? "current" : "" },
-            el("button", { type: "button", class: "item", "aria-current": current ? "page" : null, title: meta.title, onclick: () => this.actions.open(meta.id) },
-                this.actions.isBusy(meta.id) ? el("span", { class: "live-dot", role: "img", "aria-label": "being answered" }) : null, meta.title), menu);
+        const busy = this.actions.isBusy(meta.id) && el("span", { class: "live-dot", role: "img", "aria-label": "being answered" });
+        const open = el("button", { type: "button", class: "item", "aria-current": current && "page", title: meta.title,
+            onclick: () => this.actions.open(meta.id) }, busy, meta.title);
+        return el("li", { class: current ? "current" : "" }, open, menu);
     }
 }

@@ -301,7 +301,8 @@ function renderLink(span) {
 function renderCode(block) {
     const code = element("code", "");
     const growing = !block.closed && block.text.length > COLOURED; /* colours come at its end */
-    for (const [kind, text] of highlight(block.text, growing ? "" : block.language)) code.append(kind ? element("span", kind, text) : text);
+    for (const [kind, text] of highlight(block.text, growing ? "" : block.language))
+        code.append(kind ? element("span", kind, text) : text);
     const copy = element("button", "copy-code", "Copy");
     copy.type = "button";
     copy.setAttribute("aria-label", "Copy code");
@@ -356,7 +357,7 @@ const RENDERERS = {
 };
 
 /* Appends the blocks to an element, and returns it. */
-export function render(blocks, parent) {
+function render(blocks, parent) {
     for (const block of blocks) parent.append(RENDERERS[block.type](block));
     return parent;
 }

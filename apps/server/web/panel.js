@@ -171,7 +171,8 @@ export class Panel {
             const share = progress?.total ? progress.processed / progress.total : 0;
             $("#prefill progress").value = share;
             $("#prefill span").textContent = progress?.total
-                ? `Prompt: ${whole(progress.processed)} of ${whole(progress.total)} tokens` + this.remaining(progress) : "Waiting for the first token";
+                ? `Prompt: ${whole(progress.processed)} of ${whole(progress.total)} tokens` + this.remaining(progress)
+                : "Waiting for the first token";
         }
         if (!generation) return;
         facts($("#answer-facts"), this.answerFacts(generation));
@@ -186,19 +187,21 @@ export class Panel {
     answerFacts(generation) {
         const { message } = generation, { timings, usage, sluice } = message;
         const seconds = ((generation.ended ?? performance.now()) - generation.began) / 1000;
+        const first = (generation.firstToken - generation.began) / 1000;
         const counts = sluice ?? this.sinceAnswer();
+        const stalled = (counts?.stall_ms ?? 0) / 1000;
         const looked = (counts?.hits ?? 0) + (counts?.misses ?? 0);
         const cached = timings?.cache_n ?? usage?.prompt_tokens_details?.cached_tokens ?? generation.progress?.cache;
         return [
             ["Generated", countText(timings?.predicted_n ?? usage?.completion_tokens ?? generation.chunks, "token")],
             timings?.predicted_per_second && ["On average", `${rateText(timings.predicted_per_second)} tokens/s`],
-            ["Time", secondsText(seconds) + (generation.firstToken ? `, first token after ${secondsText((generation.firstToken - generation.began) / 1000)}` : "")],
+            ["Time", secondsText(seconds) + (first > 0 ? `, first token after ${secondsText(first)}` : "")],
             usage && ["Prompt", countText(usage.prompt_tokens, "token")],
             cached !== undefined && ["Reused of it", countText(cached, "token")],
             sluice?.reuse && ["Why not more", sluice.reuse],
             looked > 0 && ["Expert hits", `${percentText(counts.hits / looked)} (${countText(counts.misses, "miss", "misses")})`],
             counts && ["Read from disk", bytesText(counts.bytes_read ?? 0)],
-            counts && ["Stalled", secondsText((counts.stall_ms ?? 0) / 1000) + (seconds > 0 ? `, ${percentText(Math.min(1, (counts.stall_ms ?? 0) / 1000 / seconds))} of the time` : "")],
+            counts && ["Stalled", `${secondsText(stalled)}, ${percentText(Math.min(1, stalled / seconds))} of the time`],
         ];
     }
 
@@ -222,7 +225,8 @@ export class Panel {
             ["Waited for the disk", secondsText(experts.stall_seconds)],
             looked > 0 && ["Expert hits", percentText(experts.hits / looked)],
             experts.misses > 0 && ["Misses", `${whole(experts.misses)}, ${whole(experts.first_reads ?? 0)} of them first reads`],
-            ["Room for", `${whole(experts.slots)} of ${whole(experts.layers * experts.experts)} experts (${bytesText(experts.budget_bytes)})`],
+            ["Room for", `${whole(experts.slots)} of ${whole(experts.layers * experts.experts)} experts ` +
+                `(${bytesText(experts.budget_bytes)})`],
         ]);
     }
 
@@ -248,11 +252,12 @@ export class Panel {
 
     drawServer() {
         const { stats } = this, requests = stats.requests ?? {};
+        const counted = (...names) => names.map((name) => `${whole(requests[name] ?? 0)} ${name}`).join(", ");
         facts($("#server-facts"), [
             ["Model", stats.model],
             ["Context", countText(stats.context_tokens ?? 0, "token")],
-            ["Requests", `${whole(requests.live ?? 0)} live, ${whole(requests.queued ?? 0)} queued, ${whole(requests.finished ?? 0)} finished`],
-            (requests.failed || requests.cancelled) && ["Of others", `${whole(requests.cancelled ?? 0)} cancelled, ${whole(requests.failed ?? 0)} failed`],
+            ["Requests", counted("live", "queued", "finished")],
+            (requests.failed || requests.cancelled) && ["Of others", counted("cancelled", "failed")],
             ["Sessions", whole(stats.sessions ?? 0)],
             ["Up", secondsText(stats.uptime_seconds ?? 0)],
             stats.version && ["Version", stats.version],

@@ -42,7 +42,8 @@ export function requestFields(settings) {
     const stop = settings.stop.split("\n").filter(Boolean);
     if (stop.length) fields.stop = stop;
     if (settings.schema.trim())
-        fields.response_format = { type: "json_schema", json_schema: { name: "answer", strict: true, schema: JSON.parse(settings.schema) } };
+        fields.response_format = { type: "json_schema",
+            json_schema: { name: "answer", strict: true, schema: JSON.parse(settings.schema) } };
     if (settings.tools.trim()) fields.tools = JSON.parse(settings.tools).map(asTool);
     if (settings.thinking !== "default") fields.chat_template_kwargs = { enable_thinking: settings.thinking === "on" };
     return fields;
@@ -104,8 +105,8 @@ export class SettingsDialog {
     }
 
     numberField(name, label, least, most, step, help) {
-        const input = el("input", { type: "number", id: `set-${name}`, name, min: String(least), max: String(most), step: "any", inputmode: "decimal" });
-        input.setAttribute("aria-describedby", `help-${name}`);
+        const input = el("input", { type: "number", id: `set-${name}`, name, min: String(least), max: String(most), step: "any",
+            inputmode: "decimal", "aria-describedby": `help-${name}` });
         return el("div", { class: "field" }, el("label", { for: input.id }, label), input, el("small", { id: `help-${name}` }, help));
     }
 
@@ -157,9 +158,11 @@ export class SettingsDialog {
     }
 
     fillPresets(selected) {
-        const options = (list, own) => list.map(({ name }) => el("option", { value: (own ? "own:" : "") + name, selected: name === selected }, name));
+        const options = (list, own) => list.map(({ name }) =>
+            el("option", { value: (own ? "own:" : "") + name, selected: name === selected }, name));
         const own = presets();
-        $("#preset").replaceChildren(el("option", { value: "-" }, "Choose…"), el("optgroup", { label: "Built in" }, ...options(BUILT_IN, false)),
+        $("#preset").replaceChildren(el("option", { value: "-" }, "Choose…"),
+            el("optgroup", { label: "Built in" }, ...options(BUILT_IN, false)),
             ...(own.length ? [el("optgroup", { label: "Yours" }, ...options(own, true))] : []));
         $("#preset-delete").disabled = !$("#preset").value.startsWith("own:");
     }

@@ -45,7 +45,8 @@ async function errorOf(response) {
         refused: `The server refused the request (${response.status}).`,
         failed: `The server failed (${response.status}).`,
     };
-    return new ServerError(kind, message ? `${words[kind]} It says: ${message.replace(/\.?$/, ".")}` : words[kind], Number(response.headers.get("retry-after")) || 0);
+    const text = message ? `${words[kind]} It says: ${message.replace(/\.?$/, ".")}` : words[kind];
+    return new ServerError(kind, text, Number(response.headers.get("retry-after")) || 0);
 }
 
 async function request(path, options) {
