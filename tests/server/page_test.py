@@ -228,6 +228,7 @@ class Anywhere:
         self.open()
         self.send(self.lengthy)
         self.until(lambda: len(self.texts(".message.assistant .content")[-1]) > 20, "some text")
+        self.assertEqual(self.js(UNNAMED), [])
         self.one("body").send_keys(Keys.ESCAPE)
         text = self.done()
         self.assertGreater(len(text), 20)
@@ -239,6 +240,7 @@ class Anywhere:
     def test_heatmap(self):
         self.open()
         self.until(lambda: not self.one("#experts").get_attribute("hidden"), "the experts")
+        self.click("#heat-marks")
         before = self.js(HEAT)
         self.send(self.lengthy)
         self.until(lambda: self.js(HEAT) != before, "the heat-map moves")
