@@ -118,7 +118,8 @@ export class SettingsDialog {
         const known = this.serverDefaults();
         for (const [name] of NUMBERS) {
             const value = known[name];
-            this.form.elements[name].placeholder = typeof value === "number" ? String(Math.round(value * 1e4) / 1e4) : "default";
+            this.form.elements[name].placeholder = typeof value !== "number" ? "default"
+                : value === 0 && name !== "temperature" ? "off" : String(Math.round(value * 1e4) / 1e4);
         }
         this.dialog.showModal();
     }
