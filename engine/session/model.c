@@ -16,18 +16,6 @@ enum {
     LOADING_DEPTH = 8,
 };
 
-static sl_status load_config(sl_model *model, sl_error *err) {
-    size_t bytes = 0;
-    const char *json = sl_source_text(model->source, "config.json", &bytes);
-    if (!json) return sl_fail(err, SL_FORMAT, "the model has no config.json");
-    SL_TRY(sl_model_config_parse(json, bytes, &model->arena, &model->config, err));
-    if (!sl_architecture_find(model->config.model_type))
-        return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
-                       model->config.model_type);
-    return sl_expert_table_build(model->source, &model->config, &model->arena, &model->experts,
-                                 err);
-}
-
 static sl_status open_reader(sl_model *model, const sl_model_options *options, uint32_t depth,
                              sl_reader **out, sl_error *err) {
     const uint32_t count = sl_source_file_count(model->source);
@@ -262,7 +250,7 @@ static sl_status read_weights(sl_model *model, const sl_model_options *options, 
 static sl_status open_files(sl_model *model, const char *path, sl_error *err) {
     SL_TRY(sl_source_open(path, &model->source_meter.allocator, &model->source, err));
     sl_weights_init(&model->weights, model->source, &model->allocator);
-    return load_config(model, err);
+    return sl_model_config_load(model->source, &model->arena, &model->config, &model->experts, err);
 }
 
 /* What the bits of a state depend on besides the model. */
