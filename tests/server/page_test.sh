@@ -7,7 +7,7 @@ if [ -n "${SLUICE_SANITIZED:-}${SLUICE_EMULATED:-}" ]; then
     exit 0
 fi
 if command -v node >/dev/null; then
-    node --test tests/server/markdown_test.mjs || failed=1
+    node --test tests/server/page_modules_test.mjs || failed=1
 else
     echo "page_test: skipped in node: no node"
 fi

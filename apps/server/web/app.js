@@ -320,9 +320,14 @@ async function connect() {
 
 function troubled(error) {
     showState("off", { key: "No key", busy: "Busy" }[error.kind] ?? "Unreachable");
-    clearTimeout(troubled.timer);
-    if (error.kind !== "key") troubled.timer = setTimeout(connect, 5000);
+    if (error.kind !== "key") connectLater();
     else if (!dismissed) wantKey();
+}
+
+/* Tries again while the page is visible. */
+function connectLater() {
+    clearTimeout(connectLater.timer);
+    connectLater.timer = setTimeout(() => (document.hidden ? connectLater() : connect()), 5000);
 }
 
 function takeStats(found) {

@@ -1,4 +1,4 @@
-/* markdown_test.mjs - The Markdown of the page, and the tree of a conversation, in node without a browser. */
+/* page_modules_test.mjs - Modules of the page in node, without a browser: Markdown, conversations, events. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Tree, apiMessages, exportJson, exportMarkdown, importJson, newConversation } from "../../apps/server/web/conversation.js";
