@@ -23,23 +23,25 @@ static sl_status begin_more(sl_ticket *t, sl_error *err) {
 }
 
 /* The session becomes the longest prefix of the prompt that is known. */
-static sl_status begin_whole(sl_ticket *t, sl_error *err) {
-    const size_t count = t->request.prompt_count, most = t->scores.items ? 0 : count;
-    sl_reuse reuse;
-    SL_TRY(sl_session_reuse(t->request.session, t->request.prompt, count, most, &reuse, err));
-    t->appended = reuse.reused;
-    (void)pthread_mutex_lock(&t->scheduler->lock);
-    t->reuse = reuse;
-    t->done = reuse.reused;
-    t->has_begun = true; /* other threads may ask what was reused */
-    (void)pthread_mutex_unlock(&t->scheduler->lock);
+static sl_status begin_whole(sl_ticket *t, double seconds, sl_reuse *reuse, sl_error *err) {
+    const size_t count = t->request.prompt_count;
+    t->plan.most = t->scores.items ? 0 : count;
+    t->plan.seconds = seconds;
+    SL_TRY(sl_session_reuse(t->request.session, t->request.prompt, count, &t->plan, reuse, err));
+    t->appended = reuse->reused;
     return SL_OK;
 }
 
-sl_status sl_ticket_begin_prompt(sl_ticket *t, sl_error *err) {
+sl_status sl_ticket_begin_prompt(sl_ticket *t, double seconds, sl_error *err) {
+    sl_reuse reuse = {0};
     SL_TRY(sl_session_drain(t->request.session, err));
-    SL_TRY(t->request.whole ? begin_whole(t, err) : begin_more(t, err));
+    SL_TRY(t->request.whole ? begin_whole(t, seconds, &reuse, err) : begin_more(t, err));
+    if (t->plan.unfinished) return SL_OK;
+    (void)pthread_mutex_lock(&t->scheduler->lock);
+    t->reuse = reuse;
+    t->done = reuse.reused;
     t->has_begun = true;
+    (void)pthread_mutex_unlock(&t->scheduler->lock);
     return SL_OK;
 }
 
