@@ -11,7 +11,8 @@
 typedef struct {
     uint32_t rows, wanted;
     bool chooses, reveals, keeps, replays;
-    bool sized; /* for up to so many rows and wanted ones */
+    bool sized;   /* for up to so many rows and wanted ones */
+    bool gathers; /* the wanted rows are an input, although they are as many as the rows */
 } pass_shape;
 
 /* A sized pass of few rows divides attention by positions, as other passes of few rows do. */
@@ -45,9 +46,10 @@ struct sl_forward {
     int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS],
         wanted[SL_MAX_FORWARD_ROWS];
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
-    compiled_forward kept[SL_KEPT_FORWARDS];
-    compiled_forward *started; /* the one under way, or finished last; NULL: none */
-    compiled_forward *ran;     /* the one that sl_forward_run ran last; NULL: none */
+    compiled_forward kept[SL_KEPT_SIZES];
+    uint32_t most_kept, spare_slot; /* spare_slot: of rows that are added to a pass; 0: none */
+    compiled_forward *started;      /* the one under way, or finished last; NULL: none */
+    compiled_forward *ran;          /* the one that sl_forward_run ran last; NULL: none */
     uint64_t clock;
     float **kept_rows; /* the inputs of a pass that replays, [kept_count], for draft_rows rows */
     uint32_t kept_count;
@@ -237,7 +239,7 @@ static sl_status build_graph(sl_forward *forward, const pass_shape *pass, sl_gra
     sl_forward_shape shape = forward->options.shape;
     shape.rows = pass->rows;
     shape.wanted = pass->wanted;
-    shape.gathers = pass->sized;
+    shape.gathers = pass->sized || pass->gathers;
     shape.chooses = pass->chooses;
     shape.reveals = pass->reveals;
     shape.keeps = pass->keeps;
@@ -280,13 +282,13 @@ static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl
 static bool is_same(const pass_shape *a, const pass_shape *b) {
     return a->rows == b->rows && a->wanted == b->wanted && a->chooses == b->chooses &&
            a->reveals == b->reveals && a->keeps == b->keeps && a->replays == b->replays &&
-           a->sized == b->sized;
+           a->sized == b->sized && a->gathers == b->gathers;
 }
 
 static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_forward **out,
                               sl_error *err) {
     compiled_forward *oldest = NULL;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) {
+    for (uint32_t i = 0; i < forward->most_kept; i++) {
         compiled_forward *pass = &forward->kept[i];
         if (pass->graph && is_same(&pass->shape, &shape)) {
             *out = pass;
@@ -340,7 +342,7 @@ static sl_status compile_sized(sl_forward *forward, sl_error *err) {
     if (status == SL_OK)
         status = find_forward(forward, sized_shape(forward, SIZED_MOST), &pass, err);
     if (status != SL_UNSUPPORTED) return status;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+    for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].shape.sized) discard(forward, &forward->kept[i]);
     forward->options.most_wanted = 0;
     return SL_OK;
@@ -386,11 +388,40 @@ static sl_status compile_drafts(sl_forward *forward, sl_error *err) {
     forward->sizes_drafts = rows >= LEAST_SIZED && can_resize(forward);
     const sl_status status = compile_draft_passes(forward, err);
     if (status != SL_UNSUPPORTED || !forward->sizes_drafts) return status;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+    for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].shape.keeps || forward->kept[i].shape.replays)
             discard(forward, &forward->kept[i]);
     forward->sizes_drafts = false;
     return compile_draft_passes(forward, err);
+}
+
+/* Steps of a quarter of a power of two, from FINE rows on of an eighth. */
+uint32_t sl_forward_rounded(uint32_t rows) {
+    enum { FINE = 64, COARSE = 4 };
+    uint32_t power = 1;
+    while (power <= rows / 2) power *= 2;
+    const uint32_t step = power / (rows > FINE ? 2 * COARSE : COARSE);
+    return step > 1 ? (rows + step - 1) / step * step : rows;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+/* The wanted rows of a pass are all, or a power of two of them. */
+static pass_shape rounded_shape(const sl_forward *forward, const sl_forward_rows *rows) {
+    const uint32_t most = rows->count > forward->options.chunk_rows ? SL_MAX_FORWARD_ROWS
+                                                                    : forward->options.chunk_rows;
+    pass_shape shape = {.rows = least(sl_forward_rounded(rows->count), most)};
+    if (shape.rows - rows->count > forward->options.shape.capacity) shape.rows = rows->count;
+    if (rows->wanted == rows->count) {
+        shape.wanted = shape.rows;
+        return shape;
+    }
+    while (shape.wanted < rows->wanted) shape.wanted = shape.wanted ? 2 * shape.wanted : 1;
+    shape.wanted = least(shape.wanted, shape.rows);
+    shape.gathers = shape.wanted == shape.rows;
+    return shape;
 }
 
 /* The shape of the pass that computes these rows. */
@@ -398,9 +429,10 @@ static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *row
     if (rows->keeps) return draft_shape(forward, rows->count, false);
     const pass_shape exact = {
         .rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals};
-    if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch ||
-        !sl_forward_is_sized(forward))
+    if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch)
         return exact;
+    if (forward->spare_slot) return rounded_shape(forward, rows);
+    if (!sl_forward_is_sized(forward)) return exact;
     for (int kind = 0; kind < SIZED_KINDS; kind++) {
         const pass_shape sized = sized_shape(forward, (sized_kind)kind);
         if (rows->count <= sized.rows && rows->wanted <= sized.wanted) return sized;
@@ -420,11 +452,24 @@ static sl_status compile_usual(sl_forward *forward, sl_error *err) {
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
 }
 
+/* Whether passes of several rows are rounded up: each size has a program, and there are several
+ * sequences, whose number of rows changes all the time. */
+static bool is_rounded(const sl_forward_options *options) {
+    return options->device && !options->device->ops->resize && options->most_wanted > 0 &&
+           options->chunk_rows >= LEAST_SIZED;
+}
+
+uint32_t sl_forward_most_kept(const sl_forward *forward) {
+    return forward->most_kept;
+}
+
 sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out, sl_error *err) {
     sl_forward *forward = sl_allocate(options->allocator, sizeof *forward, _Alignof(sl_forward));
     if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
     forward->options = *options;
     forward->device_info = sl_device_describe(options->device);
+    forward->most_kept = is_rounded(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
+    if (is_rounded(options)) forward->spare_slot = forward->options.shape.slots++;
     sl_arena_init(&forward->arena, options->allocator);
     const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
@@ -437,7 +482,7 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
 sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err) {
     forward->options.experts_source = experts;
     SL_TRY(allocate_states(forward, err));
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+    for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
     forward->bound = true;
     return SL_OK;
@@ -446,7 +491,7 @@ sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_err
 void sl_forward_destroy(sl_forward *forward) {
     if (!forward) return;
     const sl_allocator *allocator = forward->options.allocator;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) discard(forward, &forward->kept[i]);
+    for (uint32_t i = 0; i < forward->most_kept; i++) discard(forward, &forward->kept[i]);
     for (uint32_t i = 0; i < forward->state_count; i++)
         release_state(forward, forward->states[i].data, forward->states[i].bytes);
     sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
@@ -497,6 +542,17 @@ sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, 
     return SL_OK;
 }
 
+/* Rows that make a pass as large as its program: the first tokens of a sequence in a slot of their
+ * own; wanted rows are repeated. */
+static void add_rows(sl_forward *forward, const sl_forward_rows *rows, const pass_shape *shape) {
+    for (uint32_t i = rows->count; i < shape->rows; i++) {
+        forward->tokens[i] = rows->tokens[0];
+        forward->slots[i] = (int32_t)forward->spare_slot;
+        forward->positions[i] = (int32_t)(i - rows->count);
+    }
+    for (uint32_t i = rows->wanted; i < shape->wanted; i++) forward->wanted[i] = 0;
+}
+
 static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
     return (sl_forward_result){ops->output(executable, SL_FORWARD_LOGITS),
                                ops->output(executable, SL_FORWARD_HIDDEN)};
@@ -534,6 +590,7 @@ sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_fo
     const double compiled_before = forward->stats.compile_seconds;
     SL_TRY(sl_forward_set_rows(forward, rows, err));
     SL_TRY(take_pass(forward, shape_of(forward, rows), rows, &pass, err));
+    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
     *out = (sl_forward_result){0};
     if (pass->evaluator) {
         SL_TRY(sl_evaluator_run(pass->evaluator, err));

@@ -5,7 +5,9 @@
  * one is evicted.
  *
  * Where the model has several sequences and the device can resize programs, two programs that are
- * compiled for the largest sizes serve all passes of several rows, and stay. */
+ * compiled for the largest sizes serve all passes of several rows, and stay.  On a device that
+ * cannot, such a pass is run by the program of the next larger of a few sizes: rows that are added
+ * are a sequence of their own, in a slot that no other has. */
 #ifndef SL_ENGINE_SESSION_FORWARD_H
 #define SL_ENGINE_SESSION_FORWARD_H
 #include "compiler/compile.h"
@@ -13,7 +15,7 @@
 #include "engine/models/architecture.h"
 #include "runtime/device.h"
 
-enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8 };
+enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8, SL_KEPT_SIZES = 24 };
 /* Wanted rows that a pass may have besides most_wanted without a program of its own: the first such
  * pass compiles one for all of them. */
 enum { SL_SCORED_ROWS = 64 };
@@ -41,7 +43,7 @@ typedef struct {
                                (core/choose.h) */
     bool reveals;           /* sl_forward_run: the layers, for sl_forward_revealed */
     bool keeps;             /* sl_forward_run: what sl_forward_replay needs, for sl_forward_keep */
-    bool exact; /* sl_forward_run: by a program of this size, although one of any size could */
+    bool exact;             /* sl_forward_run: by a program of exactly this size */
     const sl_forward_watch *watch; /* of sl_forward_run on a device; NULL: none */
 } sl_forward_rows;
 
@@ -79,6 +81,11 @@ void sl_forward_destroy(sl_forward *forward);
 /* Whether passes of 2 to chunk_rows rows, with up to most_wanted of them wanted, need no program of
  * their own. */
 bool sl_forward_is_sized(const sl_forward *forward);
+/* The size of the program that runs a pass of so many rows, where sizes are rounded up; ascending
+ * with `rows`, and less than a quarter more. */
+uint32_t sl_forward_rounded(uint32_t rows);
+/* Programs that are kept at most. */
+uint32_t sl_forward_most_kept(const sl_forward *forward);
 /* Allocates the states and binds everything; the weights have been read.  Nothing runs before. */
 SL_CHECKED sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err);
 SL_CHECKED sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows,

@@ -68,6 +68,9 @@ typedef struct {
                                   * sessions.h uses; default: none */
     uint32_t draft_tokens;       /* most tokens of sl_session_draft of sessions.h, at most 64;
                                   * default: there are no drafts */
+    int deterministic;           /* nonzero: logits are the same bits whatever else is in a pass:
+                                  * other sequences, other parts of the prompt.  A GPU is slower so
+                                  * (docs/cuda.md); on the CPU it is always so */
 } sl_model_options;
 
 /* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file.  Options and their texts are
