@@ -372,60 +372,64 @@ static void take_score(void *ctx, sl_ticket *ticket, size_t position, const sl_l
     r->scored++;
 }
 
+enum { EACH = 4 };
+
+/* Stops divide the prompt of a hybrid model otherwise, so that scores are near. */
+static void same_scores(const request *r, const float *logits, uint32_t vocab, double near) {
+    const size_t count = r->given.prompt_count;
+    assert_int_equal(r->scored, count - 1);
+    for (size_t i = 0; i < (count - 1) * EACH; i++) {
+        const size_t row = i / EACH;
+        sl_logprob wanted[EACH];
+        must(sl_logprobs_compute(logits + row * vocab, vocab, r->given.prompt[row + 1], EACH - 1,
+                                 wanted, &err));
+        const double off = r->scores[i].logprob - wanted[i % EACH].logprob;
+        if (near == 0) assert_int_equal(r->scores[i].token, wanted[i % EACH].token);
+        if (!(off <= near && off >= -near))
+            fail_msg("token %zu: %.9g is off by %.9g", row + 1, r->scores[i].logprob, off);
+    }
+}
+
+static void score_prompt(sl_model *model, const float *logits, const sl_token *prompt, size_t count,
+                         int whole) {
+    sl_scheduler *scheduler = new_scheduler(model, (sl_scheduler_options){0});
+    company *others = join(model, scheduler);
+    request r = {.given = {.session = new_session(model, 0, 0),
+                           .prompt = prompt,
+                           .prompt_count = count,
+                           .most_tokens = ANSWER,
+                           .whole = whole,
+                           .prompt_logprobs = EACH,
+                           .prompt_token = take_score}};
+    r.scores = calloc(count * EACH, sizeof *r.scores);
+    assert_non_null(r.scores);
+    if (whole) must(sl_session_extend(r.given.session, prompt, 100, &err));
+    submit(scheduler, &r);
+    run_out(scheduler);
+    if (whole) assert_int_equal(reuse_of(&r).reason, SL_REUSE_LOGITS);
+    same_scores(&r, logits, model->config.vocab,
+                whole && sl_forward_recurrent_bytes(model->forward) ? 1e-3 : 0);
+    end_with(&r, SL_END_COUNT);
+    leave(others);
+    free(r.scores);
+    sl_session_destroy(r.given.session);
+    sl_scheduler_destroy(scheduler);
+}
+
 /* The same bits as those of all logits of a session alone. */
 static void prompts_are_scored_as_alone(void **state) {
     (void)state;
-    enum { EACH = 4 };
     for (int which = 0; which < 2; which++) {
-        const char *path = which ? test_path("m.sluice") : MODEL;
-        sl_model *model = open_with(path, 8 << 20, NULL);
-        sl_scheduler *scheduler = new_scheduler(model, (sl_scheduler_options){0});
-        const uint32_t vocab = model->config.vocab;
+        sl_model *model = open_with(which ? test_path("m.sluice") : MODEL, 8 << 20, NULL);
         sl_token prompt[CONTEXT];
         const size_t count = write_prompt(model, prompt, 9, is_slow_run() ? 133 : 333);
         sl_session *alone = new_session(model, 0, 0);
-        float *logits = malloc(count * vocab * sizeof *logits);
+        float *logits = malloc(count * model->config.vocab * sizeof *logits);
         assert_non_null(logits);
         must(sl_session_extend_all(alone, prompt, count, logits, NULL, &err));
         sl_session_destroy(alone);
-        company *others = join(model, scheduler);
-        for (int whole = 0; whole < 2; whole++) {
-            request r = {.given = {.session = new_session(model, 0, 0),
-                                   .prompt = prompt,
-                                   .prompt_count = count,
-                                   .most_tokens = ANSWER,
-                                   .whole = whole,
-                                   .prompt_logprobs = EACH,
-                                   .prompt_token = take_score}};
-            r.scores = calloc(count * EACH, sizeof *r.scores);
-            assert_non_null(r.scores);
-            if (whole) must(sl_session_extend(r.given.session, prompt, 100, &err));
-            submit(scheduler, &r);
-            run_out(scheduler);
-            assert_int_equal(r.scored, count - 1);
-            if (whole) assert_int_equal(reuse_of(&r).reason, SL_REUSE_LOGITS);
-            for (size_t i = 1; i < count; i++) {
-                sl_logprob wanted[EACH];
-                /* Stops divide the prompt of a hybrid model otherwise. */
-                const double near = whole && which == 0 ? 1e-3 : 0;
-                must(sl_logprobs_compute(logits + (i - 1) * vocab, vocab, prompt[i], EACH - 1,
-                                         wanted, &err));
-                for (int k = 0; k < EACH; k++) {
-                    const sl_logprob found = r.scores[(i - 1) * EACH + (size_t)k];
-                    const double off = found.logprob - wanted[k].logprob;
-                    if (near == 0) assert_int_equal(found.token, wanted[k].token);
-                    if (!(off <= near && off >= -near))
-                        fail_msg("model %d, whole %d, position %zu: %.9g, wanted %.9g", which,
-                                 whole, i, found.logprob, wanted[k].logprob);
-                }
-            }
-            end_with(&r, SL_END_COUNT);
-            free(r.scores);
-            sl_session_destroy(r.given.session);
-        }
-        leave(others);
+        for (int whole = 0; whole < 2; whole++) score_prompt(model, logits, prompt, count, whole);
         free(logits);
-        sl_scheduler_destroy(scheduler);
         sl_model_close(model);
     }
 }
