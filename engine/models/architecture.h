@@ -69,11 +69,11 @@ typedef struct {
     uint32_t rows, wanted; /* wanted: 0 to rows */
     bool gathers;          /* the wanted rows are an input even if they are all rows */
     bool chooses;
-    bool undivided; /* attention never divides positions among steps, however few rows there are */
-    bool reveals;   /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
+    bool reveals; /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
     /* Delta nets compute row by row, so that rows are the same bits as in steps of one row. */
-    bool keeps;               /* more outputs: those of SL_LAYER_VALUES that are kept */
-    bool replays;             /* these are inputs, and only the states of delta nets are computed */
+    bool keeps;     /* more outputs: those of SL_LAYER_VALUES that are kept */
+    bool replays;   /* these are inputs, and only the states of delta nets are computed */
+    bool undivided; /* attention never divides positions among steps, however few rows there are */
     uint32_t slots, capacity; /* sequences, and tokens of context each */
     sl_dtype kv_dtype;        /* of cached keys (core/kv.h): f32, f16 or k16 */
 } sl_forward_shape;

@@ -1,10 +1,9 @@
 #include "engine/session/forward.h"
 #include "base/clock.h"
 #include "core/choose.h"
-#include "core/codec.h"
-#include "core/kv.h"
-#include "engine/quant/noise.h"
+#include "engine/session/rounding.h"
 #include "runtime/devices.h"
+#include <assert.h>
 #include <string.h>
 
 /* The parameters that a forward pass is compiled for. */
@@ -297,6 +296,7 @@ static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_fo
         if (pass->shape.sized) continue; /* these stay */
         if (!oldest || pass->last_use < oldest->last_use) oldest = pass;
     }
+    assert(oldest); /* those that stay leave room */
     discard(forward, oldest);
     if (forward->started == oldest) forward->started = NULL;
     if (forward->ran == oldest) forward->ran = NULL;
@@ -395,35 +395,6 @@ static sl_status compile_drafts(sl_forward *forward, sl_error *err) {
     return compile_draft_passes(forward, err);
 }
 
-/* Steps of a quarter of a power of two, from FINE rows on of an eighth. */
-uint32_t sl_forward_rounded(uint32_t rows) {
-    enum { FINE = 64, COARSE = 4 };
-    uint32_t power = 1;
-    while (power <= rows / 2) power *= 2;
-    const uint32_t step = power / (rows > FINE ? 2 * COARSE : COARSE);
-    return step > 1 ? (rows + step - 1) / step * step : rows;
-}
-
-static uint32_t least(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
-/* The wanted rows of a pass are all, or a power of two of them. */
-static pass_shape rounded_shape(const sl_forward *forward, const sl_forward_rows *rows) {
-    const uint32_t most = rows->count > forward->options.chunk_rows ? SL_MAX_FORWARD_ROWS
-                                                                    : forward->options.chunk_rows;
-    pass_shape shape = {.rows = least(sl_forward_rounded(rows->count), most)};
-    if (shape.rows - rows->count > forward->options.shape.capacity) shape.rows = rows->count;
-    if (rows->wanted == rows->count) {
-        shape.wanted = shape.rows;
-        return shape;
-    }
-    while (shape.wanted < rows->wanted) shape.wanted = shape.wanted ? 2 * shape.wanted : 1;
-    shape.wanted = least(shape.wanted, shape.rows);
-    shape.gathers = shape.wanted == shape.rows;
-    return shape;
-}
-
 /* The shape of the pass that computes these rows. */
 static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *rows) {
     if (rows->keeps) return draft_shape(forward, rows->count, false);
@@ -431,7 +402,10 @@ static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *row
         .rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals};
     if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch)
         return exact;
-    if (forward->spare_slot) return rounded_shape(forward, rows);
+    if (forward->spare_slot) {
+        const sl_rounded_pass size = sl_rounding_pass(&forward->options, rows);
+        return (pass_shape){.rows = size.rows, .wanted = size.wanted, .gathers = size.gathers};
+    }
     if (!sl_forward_is_sized(forward)) return exact;
     for (int kind = 0; kind < SIZED_KINDS; kind++) {
         const pass_shape sized = sized_shape(forward, (sized_kind)kind);
@@ -452,13 +426,6 @@ static sl_status compile_usual(sl_forward *forward, sl_error *err) {
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
 }
 
-/* Whether passes of several rows are rounded up: each size has a program, and there are several
- * sequences, whose number of rows changes all the time. */
-static bool is_rounded(const sl_forward_options *options) {
-    return options->device && !options->device->ops->resize && options->most_wanted > 0 &&
-           options->chunk_rows >= LEAST_SIZED;
-}
-
 uint32_t sl_forward_most_kept(const sl_forward *forward) {
     return forward->most_kept;
 }
@@ -468,8 +435,8 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
     forward->options = *options;
     forward->device_info = sl_device_describe(options->device);
-    forward->most_kept = is_rounded(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
-    if (is_rounded(options)) forward->spare_slot = forward->options.shape.slots++;
+    forward->most_kept = sl_rounding_is_due(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
+    if (sl_rounding_is_due(options)) forward->spare_slot = forward->options.shape.slots++;
     sl_arena_init(&forward->arena, options->allocator);
     const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
@@ -576,6 +543,7 @@ static sl_status take_pass(sl_forward *forward, pass_shape shape, const sl_forwa
                            compiled_forward **out, sl_error *err) {
     SL_TRY(find_forward(forward, shape, out, err));
     compiled_forward *pass = *out;
+    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
     if (pass->shape.sized)
         SL_TRY(forward->options.device->ops->resize(
             pass->executable, &pass->sizing, (const int64_t[]){rows->count, rows->wanted}, err));
@@ -590,7 +558,6 @@ sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_fo
     const double compiled_before = forward->stats.compile_seconds;
     SL_TRY(sl_forward_set_rows(forward, rows, err));
     SL_TRY(take_pass(forward, shape_of(forward, rows), rows, &pass, err));
-    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
     *out = (sl_forward_result){0};
     if (pass->evaluator) {
         SL_TRY(sl_evaluator_run(pass->evaluator, err));
@@ -766,53 +733,4 @@ uint64_t sl_forward_kv_bytes(const sl_forward *forward) {
     for (uint32_t i = 0; i < forward->state_count; i++)
         if (forward->states[i].kind == SL_STATE_KV) bytes += forward->states[i].bytes_each;
     return bytes;
-}
-
-static void fill_with_codes(const sl_type *type, void *into, uint64_t seed, float *row) {
-    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t d = 0; d < width; d++)
-            row[d] = sl_noise_normal(seed, (uint64_t)(i * width + d));
-        sl_kv_store_row(type, into, i, row);
-    }
-}
-
-static sl_status fill_with_noise(sl_forward *forward, const state *s, void *into, uint64_t seed,
-                                 sl_error *err) {
-    const uint64_t f32s = s->bytes_each / sizeof(float), f16s = s->bytes_each / sizeof(uint16_t);
-    sl_type one = s->type;
-    one.shape.dims[0] = 1;
-    if (s->type.dtype == SL_DTYPE_f32)
-        for (uint64_t i = 0; i < f32s; i++) ((float *)into)[i] = sl_noise_normal(seed, i);
-    else if (s->type.dtype == SL_DTYPE_f16)
-        for (uint64_t i = 0; i < f16s; i++)
-            ((uint16_t *)into)[i] = sl_f16_from_f32(sl_noise_normal(seed, i));
-    else if (sl_dtype_infos[s->type.dtype].kind == SL_KIND_CACHE) {
-        const size_t bytes = (size_t)(sl_type_elements(&one) / sl_kv_rows(&one)) * sizeof(float);
-        float *row = sl_resize(forward->options.allocator, NULL, 0, bytes, sizeof *row);
-        if (!row) return sl_no_memory(err, "a row of the cache", bytes);
-        fill_with_codes(&one, into, seed, row);
-        sl_release(forward->options.allocator, row, bytes, sizeof *row);
-    } else
-        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s, which cannot be simulated", s->name,
-                       sl_dtype_infos[s->type.dtype].name);
-    return SL_OK;
-}
-
-sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, sl_error *err) {
-    sl_device *device = forward->options.device;
-    if (!device) return sl_fail(err, SL_UNSUPPORTED, "a context can only be simulated on a device");
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        const state *s = &forward->states[i];
-        if (s->kind != SL_STATE_KV) continue;
-        void *noise = sl_resize(forward->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
-        if (!noise) return sl_no_memory(err, "a simulated context", s->bytes_each);
-        sl_status status = fill_with_noise(forward, s, noise, i, err);
-        if (status == SL_OK)
-            status = device->ops->copy_in(device, (char *)s->data + slot * s->bytes_each, noise,
-                                          s->bytes_each, err);
-        sl_release(forward->options.allocator, noise, s->bytes_each, STATE_ALIGN);
-        SL_TRY(status);
-    }
-    return SL_OK;
 }

@@ -81,9 +81,6 @@ void sl_forward_destroy(sl_forward *forward);
 /* Whether passes of 2 to chunk_rows rows, with up to most_wanted of them wanted, need no program of
  * their own. */
 bool sl_forward_is_sized(const sl_forward *forward);
-/* The size of the program that runs a pass of so many rows, where sizes are rounded up; ascending
- * with `rows`, and less than a quarter more. */
-uint32_t sl_forward_rounded(uint32_t rows);
 /* Programs that are kept at most. */
 uint32_t sl_forward_most_kept(const sl_forward *forward);
 /* Allocates the states and binds everything; the weights have been read.  Nothing runs before. */
