@@ -64,19 +64,21 @@ sl_status sl_ticket_prompt_rows(sl_ticket *t, size_t *out, sl_error *err) {
     return SL_OK;
 }
 
-/* The logits of a row belong to the token after it. */
+/* The logits of a row belong to the token after it.  Rows before the prompt are those of tokens
+ * that the session had not computed. */
 static sl_status score(sl_ticket *t, const sl_batch_entry *entry, sl_error *err) {
     const sl_session *session = t->request.session;
     const uint32_t vocab = session->model->config.vocab;
+    const size_t begin = session->computed - entry->rows, end = t->request.prompt_count;
     sl_ticket_scores *scores = &t->scores;
-    scores->first = session->computed - entry->rows - t->before + 1;
     for (uint32_t i = 0; i < entry->rows; i++) {
-        const size_t position = scores->first + i;
-        if (position >= t->request.prompt_count) break;
+        if (begin + i < t->before || begin + i + 1 >= t->before + end) continue;
+        const size_t position = begin + i + 1 - t->before;
+        if (scores->count == 0) scores->first = position;
         SL_TRY(sl_logprobs_find(entry->logits + (size_t)i * vocab, vocab,
                                 t->request.prompt[position], t->request.prompt_logprobs - 1,
-                                scores->items + (size_t)i * scores->each, err));
-        scores->count = i + 1;
+                                scores->items + (size_t)scores->count * scores->each, err));
+        scores->count++;
     }
     return SL_OK;
 }
@@ -89,7 +91,7 @@ sl_status sl_ticket_prompt_passed(sl_ticket *t, const sl_batch_entry *entry, sl_
         sl_prefixes_keep(session, false);
     }
     (void)pthread_mutex_lock(&t->scheduler->lock);
-    t->done = session->computed - t->before;
+    t->done = session->computed > t->before ? session->computed - t->before : 0;
     (void)pthread_mutex_unlock(&t->scheduler->lock);
     return SL_OK;
 }

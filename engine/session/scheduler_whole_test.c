@@ -410,6 +410,13 @@ static void score_prompt(sl_model *model, const float *logits, const sl_token *p
     same_scores(&r, logits, model->config.vocab,
                 whole && sl_forward_recurrent_bytes(model->forward) ? 1e-3 : 0);
     end_with(&r, SL_END_COUNT);
+    if (!whole) { /* another prompt follows the last token, which is not computed yet */
+        r.given.prompt_count = 20;
+        submit(scheduler, &r);
+        run_out(scheduler);
+        assert_int_equal(r.scored, 19);
+        end_with(&r, SL_END_COUNT);
+    }
     leave(others);
     free(r.scores);
     sl_session_destroy(r.given.session);
