@@ -20,6 +20,7 @@ build | liburing-dev ? | pkg-config liburing | asynchronous reads
 build | libedit-dev ? | pkg-config libedit | line editing in sluice chat
 test | libpng-dev ? | pkg-config libpng | examples that write pictures
 test | libcmocka-dev | pkg-config cmocka | unit tests
+test | python3-venv ? | python3 -c "import ensurepip" | tests of the Python package
 test | libonnx-testdata ? | [ -e /usr/share/libonnx-testdata/data/node ] | ONNX conformance tests
 check | clang | command -v clang | second compiler
 check | libclang-rt-'${rt:-14}'-dev | has_sanitizers | its sanitizers
