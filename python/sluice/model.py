@@ -433,8 +433,7 @@ class Model(Owner):
 
         >>> class Sum(pydantic.BaseModel):
         ...     total: int
-        >>> model.chat("What is 17 + 25?", json_schema=Sum).parsed
-        Sum(total=42)
+        >>> total = model.chat("What is 17 + 25?", json_schema=Sum).parsed.total
         """
         return self.chat_stream(messages, tools=tools, template=template, **options).result
 
