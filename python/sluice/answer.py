@@ -13,6 +13,7 @@ from typing import (
 )
 
 from ._library import lib
+from .errors import CancelledError
 from .generation import Options, Run
 from .session import Session
 
@@ -44,6 +45,8 @@ def generate(
     with model._pool.borrow(model, tokens) as session:
         state.session = session
         try:
+            if state.cancelled:  # while it waited
+                raise CancelledError("the answer was cancelled before it began")
             state.run = run = Run(model, session, options, len(tokens))
             session.sync(tokens)
             yield from pieces(run)
@@ -81,7 +84,7 @@ class Answer(Generic[Piece, Result]):
         return self._state.run.tokens if self._state.run is not None else []
 
     def cancel(self) -> None:
-        """Ends a call that runs in another thread with CancelledError."""
+        """Ends what runs in another thread, or has not begun, with CancelledError."""
         self._state.cancelled = True
         session = self._state.session
         handle = session._handle if session is not None else None

@@ -407,7 +407,7 @@ class Graph(Owner):
 
         The operands are views that cannot be written; the function returns an array, or a tuple.
         results: type and shape of each result, or a function of the operands' types.  It may be
-        called by any thread of the library.
+        called by any thread of the library, and must not refer to the graph, which would live on.
 
         >>> y = g.custom(numpy.sinc, x, results=[("f32", x.shape)])
         """

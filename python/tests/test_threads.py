@@ -107,6 +107,14 @@ def test_a_cancel_reaches_a_call_of_another_thread(single: sluice.Model) -> None
         assert len(session) == 10
 
 
+def test_a_cancel_before_the_beginning(single: sluice.Model) -> None:
+    stream = single.stream("Once", ignore_eos=True)
+    stream.cancel()
+    with pytest.raises(sluice.CancelledError, match="before it began"):
+        _ = stream.result
+    assert single.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
+
+
 SCRIPT = """
 import signal, sys, time
 import sluice
