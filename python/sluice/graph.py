@@ -406,8 +406,8 @@ class Graph(Owner):
         """A node that calls a Python function with arrays, on the CPU (or for it, on a GPU).
 
         The operands are views that cannot be written; the function returns an array, or a tuple.
-        results: type and shape of each result, or a function of the operands' types.  It may be
-        called by any thread of the library, and must not refer to the graph, which would live on.
+        Any thread of the library may call it.  It must not refer to the graph, which would live on.
+        results: type and shape of each result, or a function of the operands' types.
 
         >>> y = g.custom(numpy.sinc, x, results=[("f32", x.shape)])
         """
