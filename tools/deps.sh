@@ -20,6 +20,7 @@ build | liburing-dev ? | pkg-config liburing | asynchronous reads
 build | libedit-dev ? | pkg-config libedit | line editing in sluice chat
 test | libpng-dev ? | pkg-config libpng | examples that write pictures
 test | libcmocka-dev | pkg-config cmocka | unit tests
+test | python3-venv ? | python3 -c "import ensurepip" | tests of the Python package
 test | libonnx-testdata ? | [ -e /usr/share/libonnx-testdata/data/node ] | ONNX conformance tests
 page | chromium ? | command -v chromium | tests of the page of the server
 page | chromium-driver ? | command -v chromedriver | driving the browser

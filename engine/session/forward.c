@@ -29,20 +29,11 @@ typedef struct {
     sl_sizing sizing; /* of a sized pass */
 } compiled_forward;
 
-typedef struct {
-    const char *name;
-    void *data;
-    uint64_t bytes, bytes_each; /* of all slots, of one */
-    sl_state_kind kind;
-    sl_type type; /* as declared; the reference evaluator keeps doubles */
-} state;
-
 struct sl_forward {
     sl_forward_options options;
     sl_device_info device_info;
     sl_arena arena;
-    state *states;
-    uint32_t state_count;
+    sl_states states;
     int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS],
         wanted[SL_MAX_FORWARD_ROWS];
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
@@ -63,28 +54,6 @@ struct sl_forward {
 };
 
 enum { STATE_ALIGN = 64 };
-
-/* Memory for states: the device's own. */
-static void *allocate_state(const sl_forward *forward, uint64_t bytes) {
-    sl_device *device = forward->options.device;
-    return device ? device->ops->allocate(device, bytes)
-                  : sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
-}
-static void release_state(const sl_forward *forward, void *data, uint64_t bytes) {
-    sl_device *device = forward->options.device;
-    if (device && data)
-        device->ops->release(device, data, bytes);
-    else
-        sl_release(forward->options.allocator, data, bytes, STATE_ALIGN);
-}
-
-static sl_status copy_state(const sl_forward *forward, void *to, const void *from, uint64_t bytes,
-                            sl_error *err) {
-    sl_device *device = forward->options.device;
-    if (device) return device->ops->copy_within(device, to, from, bytes, err);
-    memcpy(to, from, bytes);
-    return SL_OK;
-}
 
 static bool has_start(const sl_forward *forward) {
     return forward->options.device && forward->options.device->ops->start;
@@ -110,19 +79,13 @@ static void *memory_of_input(sl_forward *forward, uint64_t input) {
     return memory[input];
 }
 
-static void *state_named(const sl_forward *forward, const char *name) {
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        if (strcmp(forward->states[i].name, name) == 0) return forward->states[i].data;
-    return NULL;
-}
-
 /* What a declared value is bound to. */
 static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     switch (value->kind) {
     case SL_VALUE_INPUT:
         return memory_of_input(forward, value->tag);
     case SL_VALUE_STATE:
-        return state_named(forward, value->name);
+        return sl_states_named(&forward->states, value->name);
     case SL_VALUE_WEIGHT: {
         const sl_weight *weight = sl_weights_find(forward->options.shape.weights, value->name);
         return weight ? (void *)(uintptr_t)weight->data : NULL; /* devices never write weights */
@@ -132,52 +95,13 @@ static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     }
 }
 
-uint64_t sl_forward_state_bytes(const sl_forward_options *options, const sl_type *type) {
-    return options->device ? sl_type_bytes(type)
-                           : (uint64_t)sl_type_elements(type) * sizeof(double);
-}
-
-static sl_status make_state(sl_forward *forward, const sl_value_info *value, sl_error *err) {
-    state *s = &forward->states[forward->state_count];
-    s->bytes = sl_forward_state_bytes(&forward->options, &value->type);
-    s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
-    s->kind = (sl_state_kind)value->tag;
-    s->type = value->type;
-    s->name = sl_arena_copy_text(&forward->arena, value->name, strlen(value->name));
-    if (!s->name) return sl_no_memory(err, "the name of a state", strlen(value->name));
-    forward->state_count++;
-    forward->stats.state_bytes += s->bytes;
-    return SL_OK;
-}
-
-/* The first graph that is made names them all. */
-static sl_status make_states(sl_forward *forward, const sl_graph *graph, sl_error *err) {
-    forward->states = SL_ARENA_NEW_ARRAY(&forward->arena, state, graph->value_count + 1);
-    if (!forward->states) return sl_no_memory(err, "the state table", graph->value_count);
-    for (uint32_t v = 1; v <= graph->value_count; v++)
-        if (graph->values[v].kind == SL_VALUE_STATE)
-            SL_TRY(make_state(forward, &graph->values[v], err));
-    return SL_OK;
-}
-
 /* The state that a forward pass that samples has besides; there is room in the table. */
 static sl_status make_chosen(sl_forward *forward, sl_error *err) {
     const int64_t slots = forward->options.shape.slots;
     const sl_value_info chosen = {.name = SL_FORWARD_CHOSEN,
                                   .type = sl_type_make(SL_DTYPE_i32, 1, slots),
                                   .tag = SL_STATE_SAMPLED};
-    return make_state(forward, &chosen, err);
-}
-
-/* States start undefined: every state op resets its slot at position 0, attention uses nothing
- * beyond what it wrote, and what was chosen is asked for only after a choice. */
-static sl_status allocate_states(sl_forward *forward, sl_error *err) {
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        state *s = &forward->states[i];
-        s->data = allocate_state(forward, s->bytes);
-        if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
-    }
-    return SL_OK;
+    return sl_states_add(&forward->states, &chosen, &forward->arena, err);
 }
 
 static void describe_program(sl_forward_stats *stats, const sl_program *program) {
@@ -287,7 +211,8 @@ static sl_status find_sizing(sl_forward *forward, compiled_forward *pass, sl_err
 
 static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl_error *err) {
     SL_TRY(build_graph(forward, &pass->shape, &pass->graph, err));
-    if (!forward->states) SL_TRY(make_states(forward, pass->graph, err));
+    if (!forward->states.items)
+        SL_TRY(sl_states_find(&forward->states, pass->graph, &forward->arena, err));
     if (forward->options.device) SL_TRY(load_program(forward, pass, err));
     if (pass->shape.sized) SL_TRY(find_sizing(forward, pass, err));
     return forward->bound ? bind_pass(forward, pass, err) : SL_OK;
@@ -478,6 +403,7 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     forward->device_info = sl_device_describe(options->device);
     forward->most_kept = sl_rounding_is_due(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
     if (sl_rounding_is_due(options)) add_spare_slot(forward);
+    forward->states = (sl_states){.device = options->device, .allocator = options->allocator};
     sl_arena_init(&forward->arena, options->allocator);
     const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
@@ -488,15 +414,7 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
 }
 
 static sl_status copy_page(void *ctx, int32_t from, int32_t to, sl_error *err) {
-    const sl_forward *forward = ctx;
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        const state *s = &forward->states[i];
-        if (s->kind != SL_STATE_KV) continue;
-        char *data = s->data;
-        SL_TRY(copy_state(forward, data + (uint64_t)to * s->bytes_each,
-                          data + (uint64_t)from * s->bytes_each, s->bytes_each, err));
-    }
-    return SL_OK;
+    return sl_states_copy_page(ctx, from, to, err);
 }
 
 static sl_status make_pages(sl_forward *forward, sl_error *err) {
@@ -505,7 +423,7 @@ static sl_status make_pages(sl_forward *forward, sl_error *err) {
                                          .slots = shape->slots,
                                          .most = pages_each(forward),
                                          .copy = copy_page,
-                                         .ctx = forward,
+                                         .ctx = &forward->states,
                                          .allocator = forward->options.allocator};
     const uint64_t bytes = table_bytes(forward, SL_MAX_FORWARD_ROWS);
     forward->pages = sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
@@ -537,7 +455,7 @@ static sl_status set_pages(sl_forward *forward, uint32_t first, uint32_t last, s
 
 sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err) {
     forward->options.experts_source = experts;
-    SL_TRY(allocate_states(forward, err));
+    SL_TRY(sl_states_allocate(&forward->states, err));
     SL_TRY(make_pages(forward, err));
     for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
@@ -549,8 +467,7 @@ void sl_forward_destroy(sl_forward *forward) {
     if (!forward) return;
     const sl_allocator *allocator = forward->options.allocator;
     for (uint32_t i = 0; i < forward->most_kept; i++) discard(forward, &forward->kept[i]);
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        release_state(forward, forward->states[i].data, forward->states[i].bytes);
+    sl_states_release(&forward->states);
     sl_kv_pages_destroy(forward->kv_pages);
     sl_release(allocator, forward->pages, table_bytes(forward, SL_MAX_FORWARD_ROWS), STATE_ALIGN);
     sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
@@ -762,7 +679,9 @@ sl_status sl_forward_fetch(sl_forward *forward, sl_forward_result *out, sl_error
 }
 
 sl_forward_stats sl_forward_describe(const sl_forward *forward) {
-    return forward->stats;
+    sl_forward_stats stats = forward->stats;
+    stats.state_bytes = forward->states.bytes;
+    return stats;
 }
 
 const sl_forward_options *sl_forward_options_of(const sl_forward *forward) {
@@ -778,54 +697,33 @@ sl_status sl_forward_prepare(sl_forward *forward, uint32_t rows, uint32_t wanted
 }
 
 uint64_t sl_forward_recurrent_bytes(const sl_forward *forward) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        if (forward->states[i].kind == SL_STATE_RECURRENT) bytes += forward->states[i].bytes_each;
-    return bytes;
+    return sl_states_bytes_each(&forward->states, SL_STATE_RECURRENT);
 }
 
 void *sl_forward_checkpoint_create(sl_forward *forward) {
-    return allocate_state(forward, sl_forward_recurrent_bytes(forward));
+    return sl_states_checkpoint(&forward->states);
 }
 
 void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint) {
-    if (checkpoint) release_state(forward, checkpoint, sl_forward_recurrent_bytes(forward));
-}
-
-/* Walks the recurrent states of a slot, in either direction. */
-static sl_status copy_recurrent(sl_forward *forward, uint32_t slot, char *checkpoint, bool save,
-                                sl_error *err) {
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        const state *s = &forward->states[i];
-        if (s->kind != SL_STATE_RECURRENT) continue;
-        char *here = (char *)s->data + slot * s->bytes_each;
-        char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
-        SL_TRY(copy_state(forward, to, from, s->bytes_each, err));
-        checkpoint += s->bytes_each;
-    }
-    return SL_OK;
+    sl_states_release_checkpoint(&forward->states, checkpoint);
 }
 
 sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
                                     sl_error *err) {
-    return copy_recurrent(forward, slot, checkpoint, true, err);
+    return sl_states_copy_recurrent(&forward->states, slot, checkpoint, true, err);
 }
 
 sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
                                     sl_error *err) {
-    return copy_recurrent(forward, slot, checkpoint, false, err);
+    return sl_states_copy_recurrent(&forward->states, slot, checkpoint, false, err);
 }
 
 bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out) {
-    if (index >= forward->state_count) return false;
-    const state *s = &forward->states[index];
-    *out = (sl_forward_state){s->name, s->data, s->bytes_each, s->kind, &s->type};
+    if (index >= forward->states.count) return false;
+    *out = forward->states.items[index];
     return true;
 }
 
 uint64_t sl_forward_page_bytes(const sl_forward *forward) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        if (forward->states[i].kind == SL_STATE_KV) bytes += forward->states[i].bytes_each;
-    return bytes;
+    return sl_states_bytes_each(&forward->states, SL_STATE_KV);
 }
