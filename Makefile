@@ -20,7 +20,7 @@ endif
 # The address space of ThreadSanitizer does not bear the kernel's randomisation.
 UNRANDOM = setarch $(shell uname -m) -R
 
-.PHONY: all help deps run test test-long check check-all format abi asan tsan neon ptx fuzz coverage bench install clean
+.PHONY: all help deps run test test-long check check-all format abi asan tsan neon ptx fuzz coverage bench install deb clean
 .DEFAULT_GOAL := all
 
 # With the name of a preset, and a target or nothing: $(call build,release,tests).
@@ -115,6 +115,12 @@ install: ## install program, library, headers and package files in PREFIX=/usr/l
 	@tools/deps.sh --check build
 	@$(call build,release,package)
 	@cmake --install build --prefix '$(PREFIX)'
+
+deb: ## build a Debian package for every machine of this architecture: build-deb/sluice_*.deb
+	@tools/deps.sh --check build
+	@cmake --preset deb $(CMAKE_FLAGS) >/dev/null
+	@cmake --build --preset deb --parallel $(JOBS) --target package
+	@cd build-deb && cpack --config cpack.cmake
 
 clean: ## remove everything that was built
 	@rm -rf build build-*

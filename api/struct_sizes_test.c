@@ -8,6 +8,7 @@
 #include "sluice/grammar.h"
 #include "sluice/inspect.h"
 #include "sluice/messages.h"
+#include "sluice/model_files.h"
 #include "sluice/sampling.h"
 #include "sluice/sessions.h"
 #include "sluice/weights.h"
@@ -42,6 +43,7 @@ static struct {
 CALL(device_item, sl_device_at(0, out, err))
 CALL(model_info, sl_model_describe(at.model, out, err))
 CALL(synth_info, sl_synth_describe("qwen3-30b-a3b", NULL, out, err))
+CALL(model_summary, sl_model_files_summary("models/fable", out, err))
 CALL(memory_use, sl_model_memory(at.model, out, err))
 CALL(expert_totals, sl_model_expert_uses(at.model, NULL, 0, out, err))
 CALL(sampling, sl_model_sampling(at.model, out, err))
@@ -90,6 +92,7 @@ static const struct {
     {"sl_device_item", sizeof(sl_device_item), device_item, false},
     {"sl_model_info", sizeof(sl_model_info), model_info, false},
     {"sl_model_info of a shape", sizeof(sl_model_info), synth_info, false},
+    {"sl_model_summary", sizeof(sl_model_summary), model_summary, true},
     {"sl_memory_use", sizeof(sl_memory_use), memory_use, false},
     {"sl_expert_totals", sizeof(sl_expert_totals), expert_totals, false},
     {"sl_sampling", sizeof(sl_sampling), sampling, false},

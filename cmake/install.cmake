@@ -23,8 +23,20 @@ target_link_options(libsluice_shared PRIVATE
     -Wl,--version-script=${CMAKE_BINARY_DIR}/exports.map -Wl,--no-undefined)
 separate_debug_information(libsluice_shared)
 
+# What the program says of itself: the manual page and completion scripts.
+set(said "")
+foreach(row IN ITEMS "sluice.1|man" "completion.bash|completion bash" "completion.zsh|completion zsh"
+                     "completion.fish|completion fish")
+    string(REGEX MATCH "^(.*)\\|(.*)$" _ "${row}")
+    string(REPLACE " " ";" arguments "${CMAKE_MATCH_2}")
+    set(file ${CMAKE_BINARY_DIR}/said/${CMAKE_MATCH_1})
+    add_custom_command(OUTPUT ${file} DEPENDS sluice COMMAND ${CMAKE_COMMAND} -E make_directory said
+        COMMAND ${CMAKE_COMMAND} -E env SLUICE_CONFIG= $<TARGET_FILE:sluice> ${arguments} > ${file} VERBATIM)
+    list(APPEND said ${file})
+endforeach()
+
 # `make install` builds this first.
-add_custom_target(package DEPENDS sluice libsluice libsluice_shared)
+add_custom_target(package DEPENDS sluice libsluice libsluice_shared ${said})
 if(TARGET cuda_images)
     add_dependencies(package cuda_images)
 endif()
@@ -34,8 +46,16 @@ install(TARGETS libsluice_shared EXPORT SluiceTargets)
 if(TARGET cuda_images AND NOT SLUICE_CUDA STREQUAL "ptx")
     install(TARGETS cuda_images LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-install(DIRECTORY include/sluice TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/sluice TYPE INCLUDE FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(DIRECTORY models/fable DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/models)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/sluice RENAME copyright)
+install(FILES ${CMAKE_BINARY_DIR}/said/sluice.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${CMAKE_BINARY_DIR}/said/completion.bash RENAME sluice
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${CMAKE_BINARY_DIR}/said/completion.zsh RENAME _sluice
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${CMAKE_BINARY_DIR}/said/completion.fish RENAME sluice.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(EXPORT SluiceTargets NAMESPACE sluice:: FILE SluiceConfig.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
 write_basic_package_version_file(SluiceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -48,3 +68,7 @@ endif()
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(tools/sluice.pc.in sluice.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/sluice.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/cpack.cmake.in cpack.cmake @ONLY)
+if(TARGET tests) # of what is installed
+    add_dependencies(tests package)
+endif()

@@ -27,7 +27,8 @@ function(register_test name path)
     endif()
     list(REMOVE_DUPLICATES labels)
     set(environment
-        "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+        "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
+        "SLUICE_CONFIG=")
     if(TARGET sluice)
         list(APPEND environment "SLUICE_PROGRAM=$<TARGET_FILE:sluice>")
     endif()

@@ -24,6 +24,9 @@ typedef struct {
     bool eager;   /* single launches instead of a graph */
     bool chained; /* a graph without concurrency */
     bool apart;   /* a graph in which no steps share a launch */
+    /* The bits of a row's results depend neither on how many rows a program has nor on the row's
+     * place among them.  Devices whose kernels are always so ignore it. */
+    bool deterministic;
 } sl_device_options;
 
 /* Description and capabilities of a device; constant while it is open. */
@@ -49,6 +52,8 @@ typedef struct {
     bool holds_experts;
     /* sl_device_options.eager, chained and apart have an effect. */
     bool launch_modes;
+    /* The order of sums depends on the number of rows, unless sl_device_options.deterministic. */
+    bool orders_by_rows;
     const sl_allocator
         *host_memory; /* allocator of host memory with fast copies (pinned); NULL: any memory */
 } sl_device_info;

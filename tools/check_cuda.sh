@@ -10,7 +10,7 @@
 set -u
 build=${BUILD:-build} jobs=${JOBS:-1} limit=${LIMIT:-900}
 export SLUICE_CUDA=device SLUICE_PROGRAM=$build/sluice
-suites=$(cd "$build/tests" && ls -d *_test_cuda engine_session_ahead_test runtime_cpu_control_test runtime_cuda_{join,plain}_test)
+suites=$(cd "$build/tests" && ls -d *_test_cuda engine_session_ahead_test runtime_cpu_control_test runtime_cuda_{join,plain,rows}_test)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -32,6 +32,7 @@ export folder limit
     if [ $# = 0 ]; then
         for suite in $suites; do echo "as-is $suite $build/tests/$suite"; done
         echo "as-is goldens bash tests/golden/cuda_test.sh"
+        echo "as-is batches $build/tests/tests_golden_batch_test"
     fi
     for tool in "$@"; do
         for suite in $suites; do

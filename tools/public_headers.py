@@ -7,7 +7,7 @@ FOLDER = Path(os.environ.get("SLUICE_HEADERS", "include/sluice"))  # tests/abi c
 # Covered by the promise of graph.h; the others may change.
 STABLE = ["status.h", "sluice.h", "graph.h", "tensors.h"]
 EXPERIMENTAL = ["executor.h", "experimental.h", "direct.h", "experts.h", "weights.h", "inspect.h", "messages.h",
-                "sampling.h", "batch.h", "grammar.h", "sessions.h"]
+                "sampling.h", "batch.h", "grammar.h", "sessions.h", "model_files.h"]
 
 
 def text_of(name):

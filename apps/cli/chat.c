@@ -96,46 +96,105 @@ static bool answer(void) {
     return answered;
 }
 
-static void print_commands(void) {
-    (void)fputs("/reset         start a new conversation\n"
-                "/system TEXT   start a new conversation with this system message\n"
-                "/tool N TEXT   send the result of tool call N; @FILE instead of TEXT: what the "
-                "file holds.\n               The model goes on when all of its calls have one\n"
-                "/stats         speed, expert cache and memory so far\n"
-                "/exit          quit (also /quit, /bye, Ctrl-D)\n"
-                "A line that ends in \\ continues on the next; \"\"\" begins and ends a block of "
-                "lines.\nCtrl-C stops an answer.\n",
-                stderr);
-}
-
 typedef enum { MESSAGE, GO_ON, DONE, EXIT } command_result;
 
+static command_result start_over(const char *argument) {
+    (void)argument;
+    cli_conversation_reset(&talk, talk.system);
+    cli_note("a new conversation");
+    return DONE;
+}
+
+static command_result set_system(const char *argument) {
+    cli_conversation_reset(&talk, argument);
+    cli_note("a new conversation, with this system message");
+    return DONE;
+}
+
+static command_result take_result(const char *argument) {
+    return cli_calls_take_result(&talk, argument) ? GO_ON : DONE;
+}
+
+static command_result retry(const char *argument) {
+    (void)argument;
+    if (cli_conversation_rewind(&talk, true)) return GO_ON;
+    cli_note("there is no message to answer");
+    return DONE;
+}
+
+static command_result undo(const char *argument) {
+    (void)argument;
+    cli_note(cli_conversation_rewind(&talk, false)
+                 ? "the last message and its answer are taken back"
+                 : "there is no message to take back");
+    return DONE;
+}
+
+static command_result print_stats(const char *argument) {
+    (void)argument;
+    cli_conversation_print_stats(&talk);
+    return DONE;
+}
+
+static command_result leave(const char *argument) {
+    (void)argument;
+    return EXIT;
+}
+
+static command_result print_commands(const char *argument);
+
+/* argument: what the help calls it, NULL if there is none. */
+static const struct {
+    const char *name, *argument, *help;
+    command_result (*obey)(const char *argument);
+} chat_commands[] = {
+    {"/reset", NULL, "start a new conversation", start_over},
+    {"/system", "TEXT", "start a new conversation with this system message", set_system},
+    {"/retry", NULL, "answer the last message again", retry},
+    {"/undo", NULL, "take back the last message and its answer", undo},
+    {"/tool", "N TEXT",
+     "send the result of tool call N; @FILE instead of TEXT: what the file holds.\n"
+     "               The model goes on when all of its calls have one",
+     take_result},
+    {"/stats", NULL, "speed, expert cache and memory so far", print_stats},
+    {"/help", NULL, "list the commands", print_commands},
+    {"/exit", NULL, "quit (also /quit, /bye, Ctrl-D)", leave},
+    {"/quit", NULL, NULL, leave},
+    {"/bye", NULL, NULL, leave},
+};
+enum { CHAT_COMMANDS = sizeof chat_commands / sizeof chat_commands[0] };
+
+static command_result print_commands(const char *argument) {
+    (void)argument;
+    for (int i = 0; i < CHAT_COMMANDS; i++) {
+        char left[32];
+        (void)snprintf(left, sizeof left, "%s %s", chat_commands[i].name,
+                       chat_commands[i].argument ? chat_commands[i].argument : "");
+        if (chat_commands[i].help) (void)fprintf(stderr, "%-14s %s\n", left, chat_commands[i].help);
+    }
+    (void)fputs("A line that ends in \\ continues on the next; \"\"\" begins and ends a block of "
+                "lines.\nCtrl-C stops an answer.\n",
+                stderr);
+    return DONE;
+}
+
 static command_result obey(const char *text) {
-    if (strncmp(text, "/tool ", 6) == 0)
-        return cli_calls_take_result(&talk, text + 6) ? GO_ON : DONE;
+    for (int i = 0; i < CHAT_COMMANDS; i++) {
+        const size_t bytes = strlen(chat_commands[i].name);
+        if (strncmp(text, chat_commands[i].name, bytes) != 0) continue;
+        if (chat_commands[i].argument ? text[bytes] == ' ' : text[bytes] == '\0')
+            return chat_commands[i].obey(text + bytes + (text[bytes] == ' '));
+    }
     if (text[0] != '/' || strchr(text, '\n')) return MESSAGE;
-    if (strcmp(text, "/exit") == 0 || strcmp(text, "/quit") == 0 || strcmp(text, "/bye") == 0)
-        return EXIT;
-    if (strcmp(text, "/help") == 0)
-        print_commands();
-    else if (strcmp(text, "/reset") == 0) {
-        cli_conversation_reset(&talk, talk.system);
-        cli_note("a new conversation");
-    } else if (strncmp(text, "/system ", 8) == 0) {
-        cli_conversation_reset(&talk, text + 8);
-        cli_note("a new conversation, with this system message");
-    } else if (strcmp(text, "/stats") == 0)
-        cli_conversation_print_stats(&talk);
-    else
-        cli_note("unknown command '%s'; /help lists the commands", text);
+    cli_note("unknown command '%s'; /help lists the commands", text);
     return DONE;
 }
 
 /* A person may try again after an error; a script must get an exit code. */
 static int converse(bool interactive) {
     int result = CLI_OK;
-    bool leave = false;
-    while (!leave && !ferror(stdout)) {
+    bool done = false;
+    while (!done && !ferror(stdout)) {
         message m = {0};
         const cli_line line = read_message(&m);
         if (line == CLI_LINE_ABANDONED) cli_note("Ctrl-D or /exit leaves");
@@ -143,14 +202,14 @@ static int converse(bool interactive) {
         if (line == CLI_LINE && m.text && m.text[0]) {
             cli_line_remember(m.text);
             const command_result command = obey(m.text);
-            leave = command == EXIT;
+            done = command == EXIT;
             if (command == MESSAGE) {
                 cli_calls_close(&talk);
                 cli_conversation_say(&talk, "user", m.text);
             }
             if ((command == MESSAGE || command == GO_ON) && !answer() && !interactive) {
                 result = CLI_FAILED;
-                leave = true;
+                done = true;
             }
         }
         free(m.text);

@@ -36,7 +36,8 @@ typedef struct {
 typedef cli_list cli_texts;
 typedef const char *cli_sampler;
 
-/* A field for each option; FIELD_given: on the command line, not in the environment. */
+/* A field for each option; FIELD_given: on the command line or in the configuration file, but not
+ * where there is an environment variable for it. */
 typedef struct {
 #define GROUP(...)
 #define ALSO(...)
@@ -47,7 +48,8 @@ typedef struct {
 #include "apps/cli/options.def"
     const char *arguments[3]; /* what is left after the options */
     int argument_count;
-    uint32_t sessions; /* of the model that is opened; 0: one */
+    const char *config_path; /* of the configuration file that was read, or NULL */
+    uint32_t sessions;       /* of the model that is opened; 0: one */
 } cli_options;
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
@@ -74,6 +76,8 @@ int cli_fail(const sl_error *err);
 int cli_fail_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "note: message", unless --quiet is given. */
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What was done, to stderr, unless --quiet is given. */
+void cli_inform(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A usage mistake; returns CLI_USAGE and points to --help. */
 int cli_misuse(cli_command command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 sl_progress_fn cli_progress; /* a bar after the first half second; ctx is unused */
@@ -105,11 +109,17 @@ char *cli_copy(const char *text);
 
 /* model.c: opening a model with the options that say how. */
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out);
+/* verbose.c: what was chosen, and why, where the program is verbose.  context: the default. */
+void cli_explain_model(const cli_options *options, const char *path, uint32_t context,
+                       const sl_model *model);
 bool cli_open_session(sl_model *model, const cli_options *options, sl_session **out);
 /* The toggles among the options in the words of sl_model_options.compile; returns text. */
 enum { CLI_COMPILE_TEXT = 192 };
 const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_TEXT]);
-/* The model of the options, or the bundled one; NULL after a message. */
+/* NULL: it is not installed. */
+const char *cli_bundled_model(void);
+/* The model of the options, which may be a name that `sluice list` shows, or the bundled one; NULL
+ * after a message. */
 const char *cli_model_path(const cli_options *options);
 sl_sampling cli_sampling(const sl_model *model, const cli_options *options);
 /* What a model or session that is open says of itself. */

@@ -129,6 +129,21 @@ void cli_conversation_take_back(cli_conversation *conversation) {
     if (count) (void)json_array_remove(conversation->messages, count - 1);
 }
 
+static bool is_of_user(const json_t *message) {
+    const char *role = json_string_value(json_object_get(message, "role"));
+    return role && strcmp(role, "user") == 0;
+}
+
+bool cli_conversation_rewind(cli_conversation *conversation, bool keep_message) {
+    const json_t *messages = conversation->messages;
+    size_t count = json_array_size(messages);
+    while (count && !is_of_user(json_array_get(messages, count - 1))) count--;
+    if (count == 0) return false;
+    if (!keep_message) count--;
+    while (json_array_size(messages) > count) cli_conversation_take_back(conversation);
+    return true;
+}
+
 /* ---- Prefill ---- */
 
 typedef struct {

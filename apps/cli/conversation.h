@@ -53,6 +53,9 @@ void cli_conversation_keep(cli_conversation *conversation, const cli_answer *ans
 /* Saves the conversation where --session says, if it is given; false after a message. */
 bool cli_conversation_save(const cli_conversation *conversation);
 void cli_conversation_take_back(cli_conversation *conversation); /* the last message */
+/* Takes back what came after the last message of the user, and that message too unless it is kept;
+ * false if there is none. */
+bool cli_conversation_rewind(cli_conversation *conversation, bool keep_message);
 
 /* Continues the messages as the model's template has them, or, unless it is NULL, plain text.  What
  * the session has already seen is not computed again. */

@@ -1,12 +1,22 @@
 /* help.c - Help, from the tables of commands and options. */
 #include "apps/cli/options.h"
 #include <string.h>
+#include <sys/ioctl.h>
 
-enum { COLUMNS = 100, INDENT = 28 };
+enum { LEAST_COLUMNS = 60, MOST_COLUMNS = 100, INDENT = 28 };
 
-/* Prints text from the column INDENT on, in lines of at most COLUMNS. */
+/* Of the terminal, if it is one. */
+static size_t columns_of(FILE *to) {
+    struct winsize size;
+    if (!cli_is_terminal(to) || ioctl(fileno(to), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return MOST_COLUMNS;
+    if (size.ws_col < LEAST_COLUMNS) return LEAST_COLUMNS;
+    return size.ws_col < MOST_COLUMNS ? size.ws_col : MOST_COLUMNS;
+}
+
+/* Prints text from the column INDENT on, in lines that fit. */
 static void print_wrapped(FILE *to, const char *text) {
-    const size_t room = COLUMNS - INDENT;
+    const size_t room = columns_of(to) - INDENT;
     while (strlen(text) > room) {
         size_t end = room;
         while (end && text[end] != ' ') end--;
@@ -73,7 +83,8 @@ void cli_print_commands(FILE *to) {
                   sl_version());
     for (int c = 0; c < CLI_COMMAND_COUNT; c++)
         (void)fprintf(to, "  %-11s %s\n", cli_command_table[c].name, cli_command_table[c].summary);
-    (void)fprintf(to, "  %-11s %s\n  %-11s %s\n", "help", "explain a command: sluice help COMMAND",
+    (void)fprintf(to, "  %-11s %s\n  %-11s %s\n", "help",
+                  "explain a command, or the configuration file: sluice help COMMAND|config",
                   "version", "print the version");
     (void)fprintf(to, "\nTo get started: sluice run 'Hello!'\n");
 }

@@ -122,10 +122,9 @@ int cli_inspect_print(const cli_options *options, const sl_inspect_report *repor
     (void)fputs(text, stdout);
     sl_free(text);
     if (report->trace_dropped)
-        (void)fprintf(stderr,
-                      "sluice: the trace buffer was full: %llu of %llu events are missing\n",
-                      (unsigned long long)report->trace_dropped,
-                      (unsigned long long)(report->trace_events + report->trace_dropped));
+        cli_note("the trace buffer was full: %llu of %llu events are missing",
+                 (unsigned long long)report->trace_dropped,
+                 (unsigned long long)(report->trace_events + report->trace_dropped));
     return CLI_OK;
 }
 

@@ -1,5 +1,5 @@
 /* main.c - sluice, the program. */
-#include "apps/cli/cli.h"
+#include "apps/cli/config.h"
 #include <signal.h>
 #include <string.h>
 
@@ -36,6 +36,10 @@ static int unknown(const char *name) {
 }
 
 static int help(int count, char **words) {
+    if (count > 2 && strcmp(words[2], "config") == 0) {
+        (void)printf("sluice help config - options that a file sets\n\n%s", cli_config_help);
+        return CLI_OK;
+    }
     const int command = count > 2 ? find_command(words[2]) : -1;
     if (count > 2 && command < 0) return unknown(words[2]);
     if (command < 0)

@@ -1,22 +1,31 @@
 /* model.c - Opens models with the given options, and reports on them. */
+#include "apps/cli/catalog.h"
 #include "apps/cli/cli.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #define BUNDLED_MODEL "models/fable"
 
+/* The path of this program, also where /proc is not mounted. */
+static bool find_program(char path[PATH_MAX]) {
+    const char *started_as = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (length <= 0) return started_as && realpath(started_as, path);
+    path[length] = '\0';
+    return true;
+}
+
 /* Relative to the program: in the build folder (build/sluice), or where it is installed.  NULL: it
  * is in neither place. */
-static const char *bundled_model(void) {
+const char *cli_bundled_model(void) {
     static char path[PATH_MAX + 64];
     static const char *const places[] = {"/../" BUNDLED_MODEL, "/../share/sluice/" BUNDLED_MODEL};
     char program[PATH_MAX];
     if (access(BUNDLED_MODEL, R_OK) == 0) return BUNDLED_MODEL;
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length <= 0) return NULL;
-    program[length] = '\0';
+    if (!find_program(program)) return NULL;
     *strrchr(program, '/') = '\0';
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         (void)snprintf(path, sizeof path, "%s%s", program, places[i]);
@@ -25,8 +34,24 @@ static const char *bundled_model(void) {
     return NULL;
 }
 
+/* A path, or the name of a model that `sluice list` shows.  NULL after a message. */
+static const char *find_model(const char *name) {
+    static char *found;
+    static const char *found_for;
+    if (name[0] == '/' || name[0] == '.' || access(name, F_OK) == 0) return name;
+    if (found_for && strcmp(found_for, name) == 0) return found;
+    free(found);
+    found_for = NULL;
+    if (!cli_catalog_resolve(name, &found)) return NULL;
+    found_for = name;
+    if (!found)
+        (void)cli_fail_text("%s: there is no such file, and sluice list shows no such model", name);
+    return found;
+}
+
 const char *cli_model_path(const cli_options *options) {
-    const char *path = options->model ? options->model : bundled_model();
+    const char *path = options->model ? find_model(options->model) : cli_bundled_model();
+    if (options->model) return path;
     if (!path)
         (void)cli_fail_text("no model is given, and the bundled demo model (" BUNDLED_MODEL
                             ") is not installed; give one with -m PATH or in SLUICE_MODEL");
@@ -47,17 +72,6 @@ const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_
     return text;
 }
 
-static void print_opened(const char *path, const sl_model *model) {
-    const sl_model_info info = cli_model_info(model);
-    char size[32];
-    if (cli_is_verbose())
-        cli_note("%s: %s, %s, %s, %u threads, %llu of %llu experts in memory, context of %u", path,
-                 info.architecture, cli_bytes(info.file_bytes, size, sizeof size), info.device,
-                 info.threads, (unsigned long long)info.slot_count,
-                 (unsigned long long)info.expert_count, info.context_tokens);
-    if (info.note) cli_note("%s", info.note);
-}
-
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out) {
     char words[CLI_COMPILE_TEXT];
     const char *path = cli_model_path(options);
@@ -71,6 +85,7 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .context_tokens = options->context_given ? options->context : context,
         .compile = cli_compile_words(options, words),
         .pin_threads = options->pin,
+        .deterministic = options->deterministic,
         .kv = options->kv,
         .progress = cli_progress,
         .expert_budget_bytes = options->budget.bytes,
@@ -82,11 +97,11 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
     if (!path) return false;
     const sl_status status = sl_model_open(path, &given, out, &err);
     cli_progress_end();
-    if (status == SL_OK)
-        print_opened(path, *out);
-    else
-        (void)cli_fail(&err);
-    return status == SL_OK;
+    if (status != SL_OK) return cli_fail(&err) == CLI_OK;
+    cli_explain_model(options, path, context, *out);
+    const sl_model_info info = cli_model_info(*out);
+    if (info.note) cli_note("%s", info.note);
+    return true;
 }
 
 bool cli_open_session(sl_model *model, const cli_options *options, sl_session **out) {

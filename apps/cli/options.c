@@ -1,5 +1,6 @@
 /* options.c - Parsing of command lines, from one table. */
 #include "apps/cli/options.h"
+#include "apps/cli/config.h"
 #include "apps/cli/sampling.h"
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@ enum {
     PERPLEXITY = 1 << CLI_perplexity,
     TOKENIZE = 1 << CLI_tokenize,
     INFO = 1 << CLI_info,
+    LIST = 1 << CLI_list,
     PACK = 1 << CLI_pack,
     SYNTH = 1 << CLI_synth,
     BENCH = 1 << CLI_bench,
@@ -39,7 +41,11 @@ const cli_option cli_option_table[] = {
 #define ALSO OPTION
 #include "apps/cli/options.def"
 };
-const int cli_option_count = sizeof cli_option_table / sizeof cli_option_table[0];
+enum { OPTION_COUNT = sizeof cli_option_table / sizeof cli_option_table[0] };
+const int cli_option_count = OPTION_COUNT;
+
+/* Options by row that are set: a weaker source leaves them alone. */
+typedef bool set_options[OPTION_COUNT];
 
 const cli_command_row cli_command_table[CLI_COMMAND_COUNT] = {
 #define COMMAND(NAME, FEWEST, MOST, OPTION, ARGUMENTS, SUMMARY, EXAMPLE, DETAILS)                  \
@@ -71,10 +77,14 @@ static const cli_option *read_option(cli_command command, const char *word, cons
     return find(command, word + 2, equals ? (size_t)(equals - word - 2) : strlen(word + 2), 0);
 }
 
+static bool *given_of(const cli_option *o, cli_options *out) {
+    return (bool *)((char *)out + o->given);
+}
+
 /* name: what to blame. */
 static bool apply(cli_command command, const cli_option *o, const char *name, const char *value,
                   cli_options *out) {
-    bool *given = (bool *)((char *)out + o->given);
+    bool *given = given_of(o, out);
     if (*given && !o->repeats) {
         (void)cli_misuse(command, "%s is given twice, again as '%s'", name, value);
         return false;
@@ -131,23 +141,92 @@ static bool take_option(cli_command command, int count, char **words, int *at, c
     return apply(command, o, name, value, out);
 }
 
-/* Options that are not given may be set in the environment. */
-static bool take_environment(cli_command command, cli_options *out) {
-    static const char *const rows[][2] = {
+static void mark_given(cli_options *out, set_options set) {
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (cli_option_table[i].name && *given_of(&cli_option_table[i], out)) set[i] = true;
+}
+
+const cli_variable cli_environment[] = {
 #define GROUP(...)
 #define OPTION(...)
 #define ALSO(...)
 #define ENVIRONMENT(NAME, VARIABLE) {NAME, VARIABLE},
 #include "apps/cli/options.def"
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const cli_option *o = find(command, rows[i][0], strlen(rows[i][0]), 0);
-        const char *value = getenv(rows[i][1]);
-        if (!o || !value || !value[0] || *(bool *)((char *)out + o->given)) continue;
-        if (!apply(command, o, rows[i][1], value, out)) return false;
-        *(bool *)((char *)out + o->given) = false;
+};
+enum { VARIABLES = sizeof cli_environment / sizeof cli_environment[0] };
+const int cli_environment_count = VARIABLES;
+
+/* NULL: the command does not have it. */
+static const cli_option *option_of_variable(cli_command command, int i) {
+    return find(command, cli_environment[i].option, strlen(cli_environment[i].option), 0);
+}
+
+static bool take_environment(cli_command command, cli_options *out, set_options set) {
+    for (int i = 0; i < VARIABLES; i++) {
+        const char *value = getenv(cli_environment[i].variable);
+        const cli_option *o = option_of_variable(command, i);
+        if (!o || !value || !value[0] || set[o - cli_option_table]) continue;
+        if (!apply(command, o, cli_environment[i].variable, value, out)) return false;
+        set[o - cli_option_table] = true;
     }
     return true;
+}
+
+/* on: whether an option without value is to be set; false after a message. */
+static bool read_switch(cli_command command, const char *name, const char *value, bool *on) {
+    static const char *const words[][2] = {{"on", "off"}, {"yes", "no"}, {"true", "false"}};
+    for (int i = 0; i < 3; i++) {
+        *on = strcmp(value, words[i][0]) == 0;
+        if (*on || strcmp(value, words[i][1]) == 0) return true;
+    }
+    (void)cli_misuse(command, "%s: expected on or off, got '%s'", name, value);
+    return false;
+}
+
+/* The settings of one section; row: NULL for those above all sections. */
+static bool take_section(cli_command command, const cli_config *config, const cli_command_row *row,
+                         cli_options *out, set_options set) {
+    set_options set_here = {false};
+    for (size_t i = 0; i < config->count; i++) {
+        const cli_setting *s = &config->items[i];
+        const cli_option *o = find(command, s->name, strlen(s->name), 0);
+        if (s->command != row || !o || set[o - cli_option_table]) continue;
+        char name[512];
+        bool on = true;
+        (void)snprintf(name, sizeof name, "%s:%d: %s", config->path, s->line, s->name);
+        if (!o->value && !read_switch(command, name, s->value, &on)) return false;
+        if (on && !apply(command, o, name, s->value, out)) return false;
+        set_here[o - cli_option_table] = true;
+    }
+    for (int i = 0; i < OPTION_COUNT; i++) set[i] |= set_here[i];
+    return true;
+}
+
+static bool take_config(cli_command command, cli_options *out, set_options set) {
+    static cli_config config; /* options borrow from it */
+    if (out->no_config) return true;
+    if (!cli_config_read(&config)) return false;
+    out->config_path = config.path;
+    return take_section(command, &config, &cli_command_table[command], out, set) &&
+           take_section(command, &config, NULL, out, set);
+}
+
+/* What is not on the command line.  That an option with a variable is set is not to contradict
+ * others: it is a default. */
+static bool take_defaults(cli_command command, cli_options *out) {
+    set_options set = {false};
+    mark_given(out, set);
+    bool given[VARIABLES] = {false};
+    for (int i = 0; i < VARIABLES; i++) {
+        const cli_option *o = option_of_variable(command, i);
+        given[i] = o && *given_of(o, out);
+    }
+    const bool good = take_environment(command, out, set) && take_config(command, out, set);
+    for (int i = 0; i < VARIABLES; i++) {
+        const cli_option *o = option_of_variable(command, i);
+        if (o) *given_of(o, out) = given[i];
+    }
+    return good;
 }
 
 bool cli_options_parse(cli_command command, int count, char **words, cli_options *out) {
@@ -163,7 +242,7 @@ bool cli_options_parse(cli_command command, int count, char **words, cli_options
     }
     if (out->help) return true;
     const cli_command_row *row = &cli_command_table[command];
-    if (out->argument_count >= row->fewest) return take_environment(command, out);
+    if (out->argument_count >= row->fewest) return take_defaults(command, out);
     (void)cli_misuse(command, "missing argument: sluice %s %s", row->name, row->arguments);
     return false;
 }

@@ -20,6 +20,13 @@ typedef struct {
     int fewest, most;
 } cli_command_row;
 
+/* What an option is set to where it is not given. */
+typedef struct {
+    const char *option, *variable;
+} cli_variable;
+
+extern const cli_variable cli_environment[];
+extern const int cli_environment_count;
 extern const cli_option cli_option_table[];
 extern const int cli_option_count;
 extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];

@@ -1,5 +1,6 @@
 /* synth.c - Writes a random-weight model, for benchmarks of models of its shape. */
 #include "apps/cli/writing.h"
+#include <string.h>
 #include <sys/stat.h>
 
 int cli_run_synth(const cli_options *options) {
@@ -20,7 +21,10 @@ int cli_run_synth(const cli_options *options) {
     if (sl_synth_write(options->shape, destination, &given, &err) != SL_OK) return cli_fail(&err);
     cli_progress_end();
     if (stat(destination, &file) != 0) return cli_fail_text("%s: %m", destination);
-    (void)fprintf(stderr, "%s: %s\n", destination,
-                  cli_bytes((uint64_t)file.st_size, size, sizeof size));
-    return CLI_OK;
+    const uint64_t bytes = (uint64_t)file.st_size;
+    cli_inform("%s: %s", destination, cli_bytes(bytes, size, sizeof size));
+    if (!options->json) return CLI_OK;
+    return cli_print_json(json_pack("{s:o, s:I}", "path",
+                                    cli_json_text(destination, strlen(destination)), "file_bytes",
+                                    (json_int_t)bytes));
 }

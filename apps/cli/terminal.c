@@ -69,6 +69,15 @@ void cli_note(const char *format, ...) {
     (void)fprintf(stderr, "%s\n", colour ? "\033[0m" : "");
 }
 
+void cli_inform(const char *format, ...) {
+    va_list args;
+    if (quiet) return;
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fputc('\n', stderr);
+}
+
 double cli_seconds(void) {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);

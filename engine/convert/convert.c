@@ -469,12 +469,8 @@ static sl_status read_source(packing *p, const char *path, sl_error *err) {
         return sl_fail(err, SL_UNSUPPORTED,
                        "'%s' is already a pack; to quantise differently, pack the original model",
                        path);
-    size_t bytes;
-    const char *text = sl_source_text(p->source, "config.json", &bytes);
-    if (!text) return sl_fail(err, SL_FORMAT, "'%s' has no config.json", path);
     const char *note;
-    SL_TRY(sl_model_config_parse(text, bytes, &p->arena, &p->config, err));
-    SL_TRY(sl_expert_table_build(p->source, &p->config, &p->arena, &p->experts, err));
+    SL_TRY(sl_model_config_load(p->source, &p->arena, &p->config, &p->experts, err));
     SL_TRY(check_complete(p, err));
     SL_TRY(sl_model_check_unused(p->source, &p->config, &p->arena, &note, err));
     SL_TRY(choose_quant(p, err));

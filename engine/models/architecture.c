@@ -42,6 +42,15 @@ sl_status sl_model_config_parse(const char *json, size_t bytes, sl_arena *arena,
     return sl_config_parse(json, bytes, &families, arena, out, err);
 }
 
+sl_status sl_model_config_load(sl_source *source, sl_arena *arena, sl_model_config *out,
+                               sl_expert_table *out_experts, sl_error *err) {
+    size_t bytes = 0;
+    const char *json = sl_source_text(source, "config.json", &bytes);
+    if (!json) return sl_fail(err, SL_FORMAT, "the model has no config.json");
+    SL_TRY(sl_model_config_parse(json, bytes, arena, out, err));
+    return sl_expert_table_build(source, out, arena, out_experts, err);
+}
+
 static void build_whole(sl_builder *b, const sl_architecture *architecture) {
     sl_hidden_value hidden = sl_block_stem(b);
     sl_builder_begin_reveal(b);

@@ -73,8 +73,9 @@ typedef struct {
     bool chooses;
     bool reveals; /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
     /* Delta nets compute row by row, so that rows are the same bits as in steps of one row. */
-    bool keeps;               /* more outputs: those of SL_LAYER_VALUES that are kept */
-    bool replays;             /* these are inputs, and only the states of delta nets are computed */
+    bool keeps;     /* more outputs: those of SL_LAYER_VALUES that are kept */
+    bool replays;   /* these are inputs, and only the states of delta nets are computed */
+    bool undivided; /* attention never divides positions among steps, however few rows there are */
     uint32_t slots, capacity; /* sequences, and tokens of context each */
     uint32_t pages;           /* of the KV cache; 0: for all sequences at their full length */
     sl_dtype kv_dtype;        /* of cached keys (core/kv.h): f32, f16 or k16 */
@@ -101,6 +102,9 @@ const char *sl_architecture_names(char *text, size_t capacity);
 /* sl_config_parse with all of them. */
 SL_CHECKED sl_status sl_model_config_parse(const char *json, size_t bytes, sl_arena *arena,
                                            sl_model_config *out, sl_error *err);
+/* The config of a source and where its experts are; both live in arena. */
+SL_CHECKED sl_status sl_model_config_load(sl_source *source, sl_arena *arena, sl_model_config *out,
+                                          sl_expert_table *out_experts, sl_error *err);
 
 SL_CHECKED sl_status sl_architecture_build(const sl_architecture *architecture,
                                            const sl_forward_shape *shape, sl_graph *graph,

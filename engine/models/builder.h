@@ -51,6 +51,7 @@ static inline sl_sdpa_options sl_builder_sdpa(const sl_builder *b) {
     return (sl_sdpa_options){.scale = b->config->score_scale,
                              .window = b->config->layer[b->layer].window,
                              .divide =
+                                 !b->shape->undivided &&
                                  sl_wire_divides_positions(b->shape->rows, b->shape->capacity)};
 }
 /* How the norms of the model are computed. */

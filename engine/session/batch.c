@@ -256,10 +256,12 @@ sl_status sl_batch_pass(sl_batch *batch, sl_error *err) {
     if (pass.count == 0) return SL_OK;
     sl_session_keep_logits(model, NULL);
     const sl_expert_stats before = sl_expert_store_stats(model->store);
+    const double compiled = sl_forward_describe(model->forward).compile_seconds;
     const double start = sl_clock_seconds();
     const sl_status status = sl_forward_run(model->forward, &pass, &result, &error);
     const double seconds = sl_clock_seconds() - start;
     count_pass(batch, &pass, seconds, &before);
+    batch->stats.compile_seconds += sl_forward_describe(model->forward).compile_seconds - compiled;
     if (status != SL_OK) {
         fail_all(batch, &error);
         if (err) *err = error;

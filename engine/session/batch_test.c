@@ -1,6 +1,7 @@
 /* batch_test.c - Batches on the bundled demo model: what concerns one session does not concern the
  * others, and failures leave a state that goes on with the same bits. */
 #include "base/memory.h"
+#include "engine/session/rounding.h"
 #include "sluice/batch.h"
 #include "tests/support/described.h"
 #include <setjmp.h>
@@ -296,8 +297,27 @@ static void reference_runs_batches_too(void **state) {
     sl_model_close(model);
 }
 
+/* Sizes of programs where each has one: never less, ascending, few, and less than a quarter more.
+ */
+static void rounded_sizes_are_few(void **state) {
+    (void)state;
+    uint32_t sizes = 0;
+    for (uint32_t rows = 1; rows <= SL_MAX_FORWARD_ROWS; rows++) {
+        const uint32_t rounded = sl_rounding_size(rows);
+        assert_true(rounded >= rows && rounded <= SL_MAX_FORWARD_ROWS);
+        assert_true(4 * (rounded - rows) < rows);
+        assert_int_equal(sl_rounding_size(rounded), rounded);
+        if (rows > 1) assert_true(rounded >= sl_rounding_size(rows - 1));
+        sizes += rounded == rows;
+    }
+    assert_int_equal(sl_rounding_size(9), 10);
+    assert_int_equal(sl_rounding_size(517), 576);
+    assert_in_range(sizes, 60, 80);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounded_sizes_are_few),
         cmocka_unit_test(errors_concern_one_session),
         cmocka_unit_test(rooms_are_divided),
         cmocka_unit_test(sessions_leave),

@@ -2,14 +2,18 @@
 #include "base/clock.h"
 #include "core/choose.h"
 #include "core/kv.h"
+#include "engine/session/forward_states.h"
+#include "engine/session/rounding.h"
 #include "runtime/devices.h"
+#include <assert.h>
 #include <string.h>
 
 /* The parameters that a forward pass is compiled for. */
 typedef struct {
     uint32_t rows, wanted;
     bool chooses, reveals, keeps, replays;
-    bool sized; /* for up to so many rows and wanted ones */
+    bool sized;   /* for up to so many rows and wanted ones */
+    bool gathers; /* the wanted rows are an input, although they are as many as the rows */
 } pass_shape;
 
 /* A sized pass of few rows divides attention by positions, as other passes of few rows do. */
@@ -45,9 +49,10 @@ struct sl_forward {
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
     int32_t *pages;        /* [SL_MAX_FORWARD_ROWS][pages of a sequence]; NULL until it is bound */
     sl_kv_pages *kv_pages; /* likewise */
-    compiled_forward kept[SL_KEPT_FORWARDS];
-    compiled_forward *started; /* the one under way, or finished last; NULL: none */
-    compiled_forward *ran;     /* the one that sl_forward_run ran last; NULL: none */
+    compiled_forward kept[SL_KEPT_SIZES];
+    uint32_t most_kept, spare_slot; /* spare_slot: of rows that are added to a pass; 0: none */
+    compiled_forward *started;      /* the one under way, or finished last; NULL: none */
+    compiled_forward *ran;          /* the one that sl_forward_run ran last; NULL: none */
     uint64_t clock;
     float **kept_rows; /* the inputs of a pass that replays, [kept_count], for draft_rows rows */
     uint32_t kept_count;
@@ -57,30 +62,6 @@ struct sl_forward {
     size_t results_bytes;
     sl_forward_stats stats;
 };
-
-enum { STATE_ALIGN = 64 };
-
-/* Memory for states: the device's own. */
-static void *allocate_state(const sl_forward *forward, uint64_t bytes) {
-    sl_device *device = forward->options.device;
-    return device ? device->ops->allocate(device, bytes)
-                  : sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
-}
-static void release_state(const sl_forward *forward, void *data, uint64_t bytes) {
-    sl_device *device = forward->options.device;
-    if (device && data)
-        device->ops->release(device, data, bytes);
-    else
-        sl_release(forward->options.allocator, data, bytes, STATE_ALIGN);
-}
-
-static sl_status copy_state(const sl_forward *forward, void *to, const void *from, uint64_t bytes,
-                            sl_error *err) {
-    sl_device *device = forward->options.device;
-    if (device) return device->ops->copy_within(device, to, from, bytes, err);
-    memcpy(to, from, bytes);
-    return SL_OK;
-}
 
 static bool has_start(const sl_forward *forward) {
     return forward->options.device && forward->options.device->ops->start;
@@ -170,7 +151,7 @@ static sl_status make_chosen(sl_forward *forward, sl_error *err) {
 static sl_status allocate_states(sl_forward *forward, sl_error *err) {
     for (uint32_t i = 0; i < forward->state_count; i++) {
         state *s = &forward->states[i];
-        s->data = allocate_state(forward, s->bytes);
+        s->data = sl_state_allocate(&forward->options, s->bytes);
         if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
     }
     return SL_OK;
@@ -250,7 +231,7 @@ static sl_status build_graph(sl_forward *forward, const pass_shape *pass, sl_gra
     sl_forward_shape shape = forward->options.shape;
     shape.rows = pass->rows;
     shape.wanted = pass->wanted;
-    shape.gathers = pass->sized;
+    shape.gathers = pass->sized || pass->gathers;
     shape.chooses = pass->chooses;
     shape.reveals = pass->reveals;
     shape.keeps = pass->keeps;
@@ -293,13 +274,13 @@ static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl
 static bool is_same(const pass_shape *a, const pass_shape *b) {
     return a->rows == b->rows && a->wanted == b->wanted && a->chooses == b->chooses &&
            a->reveals == b->reveals && a->keeps == b->keeps && a->replays == b->replays &&
-           a->sized == b->sized;
+           a->sized == b->sized && a->gathers == b->gathers;
 }
 
 static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_forward **out,
                               sl_error *err) {
     compiled_forward *oldest = NULL;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) {
+    for (uint32_t i = 0; i < forward->most_kept; i++) {
         compiled_forward *pass = &forward->kept[i];
         if (pass->graph && is_same(&pass->shape, &shape)) {
             *out = pass;
@@ -308,6 +289,7 @@ static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_fo
         if (pass->shape.sized) continue; /* these stay */
         if (!oldest || pass->last_use < oldest->last_use) oldest = pass;
     }
+    assert(oldest); /* those that stay leave room */
     discard(forward, oldest);
     if (forward->started == oldest) forward->started = NULL;
     if (forward->ran == oldest) forward->ran = NULL;
@@ -353,7 +335,7 @@ static sl_status compile_sized(sl_forward *forward, sl_error *err) {
     if (status == SL_OK)
         status = find_forward(forward, sized_shape(forward, SIZED_MOST), &pass, err);
     if (status != SL_UNSUPPORTED) return status;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+    for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].shape.sized) discard(forward, &forward->kept[i]);
     forward->options.most_wanted = 0;
     return SL_OK;
@@ -399,7 +381,7 @@ static sl_status compile_drafts(sl_forward *forward, sl_error *err) {
     forward->sizes_drafts = rows >= LEAST_SIZED && can_resize(forward);
     const sl_status status = compile_draft_passes(forward, err);
     if (status != SL_UNSUPPORTED || !forward->sizes_drafts) return status;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+    for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].shape.keeps || forward->kept[i].shape.replays)
             discard(forward, &forward->kept[i]);
     forward->sizes_drafts = false;
@@ -411,9 +393,13 @@ static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *row
     if (rows->keeps) return draft_shape(forward, rows->count, false);
     const pass_shape exact = {
         .rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals};
-    if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch ||
-        !sl_forward_is_sized(forward))
+    if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch)
         return exact;
+    if (forward->spare_slot) {
+        const sl_rounded_pass size = sl_rounding_pass(&forward->options, rows);
+        return (pass_shape){.rows = size.rows, .wanted = size.wanted, .gathers = size.gathers};
+    }
+    if (!sl_forward_is_sized(forward)) return exact;
     for (int kind = 0; kind < SIZED_KINDS; kind++) {
         const pass_shape sized = sized_shape(forward, (sized_kind)kind);
         if (rows->count <= sized.rows && rows->wanted <= sized.wanted) return sized;
@@ -439,6 +425,12 @@ static uint32_t pages_each(const sl_forward *forward) {
     return (uint32_t)sl_kv_page_count(forward->options.shape.capacity);
 }
 
+/* Positions that rows which are added to a pass may have (rounding.h). */
+static uint32_t spare_positions(const sl_forward *forward) {
+    const uint32_t capacity = forward->options.shape.capacity, most = SL_MAX_FORWARD_ROWS / 4;
+    return capacity < most ? capacity : most;
+}
+
 /* The tables of a pass: those of more rows than usual are not touched. */
 static uint64_t table_bytes(const sl_forward *forward, uint32_t rows) {
     return (uint64_t)rows * pages_each(forward) * sizeof *forward->pages;
@@ -451,11 +443,21 @@ uint64_t sl_forward_table_bytes(const sl_forward *forward) {
            (uint64_t)sl_forward_pages(&o->shape) * 2 * sizeof(int32_t);
 }
 
+uint32_t sl_forward_most_kept(const sl_forward *forward) {
+    return forward->most_kept;
+}
+
 sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out, sl_error *err) {
     sl_forward *forward = sl_allocate(options->allocator, sizeof *forward, _Alignof(sl_forward));
     if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
     forward->options = *options;
     forward->device_info = sl_device_describe(options->device);
+    forward->most_kept = sl_rounding_is_due(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
+    if (sl_rounding_is_due(options)) {
+        forward->spare_slot = forward->options.shape.slots++;
+        if (options->shape.pages)
+            forward->options.shape.pages += (uint32_t)sl_kv_page_count(spare_positions(forward));
+    }
     sl_arena_init(&forward->arena, options->allocator);
     const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
@@ -465,48 +467,43 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     return status;
 }
 
-static sl_status copy_page(void *ctx, int32_t from, int32_t to, sl_error *err) {
-    const sl_forward *forward = ctx;
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        const state *s = &forward->states[i];
-        if (s->kind != SL_STATE_KV) continue;
-        char *data = s->data;
-        SL_TRY(copy_state(forward, data + (uint64_t)to * s->bytes_each,
-                          data + (uint64_t)from * s->bytes_each, s->bytes_each, err));
-    }
-    return SL_OK;
-}
-
 static sl_status make_pages(sl_forward *forward, sl_error *err) {
     const sl_forward_shape *shape = &forward->options.shape;
     const sl_kv_pages_options options = {.count = (uint32_t)sl_forward_pages(shape),
                                          .slots = shape->slots,
                                          .most = pages_each(forward),
-                                         .copy = copy_page,
+                                         .copy = sl_forward_copy_page,
                                          .ctx = forward,
                                          .allocator = forward->options.allocator};
     const uint64_t bytes = table_bytes(forward, SL_MAX_FORWARD_ROWS);
-    forward->pages = sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
+    forward->pages = sl_resize(forward->options.allocator, NULL, 0, bytes, SL_STATE_ALIGN);
     if (!forward->pages) return sl_no_memory(err, "the pages of a forward pass", bytes);
-    return sl_kv_pages_create(&options, &forward->kv_pages, err);
+    SL_TRY(sl_kv_pages_create(&options, &forward->kv_pages, err));
+    if (!forward->spare_slot) return SL_OK;
+    return sl_kv_pages_write(forward->kv_pages, forward->spare_slot, 0, spare_positions(forward),
+                             err);
 }
 
 sl_kv_pages *sl_forward_kv_pages(const sl_forward *forward) {
     return forward->kv_pages;
 }
 
+/* The pages of rows [first, end), which are of one slot. */
+static void copy_tables(sl_forward *forward, uint32_t slot, uint32_t first, uint32_t end) {
+    uint32_t used;
+    const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, &used);
+    for (uint32_t t = first; t < end; t++)
+        memcpy(forward->pages + (size_t)t * pages_each(forward), table, used * sizeof *table);
+}
+
 /* The pages of each row, after those that the rows of a sequence are written to were made so. */
 static sl_status set_pages(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
-    const uint32_t each = pages_each(forward);
     for (uint32_t i = 0, end; i < rows->count; i = end) {
         const uint32_t slot = (uint32_t)rows->slots[i];
         for (end = i + 1; end < rows->count && rows->slots[end] == rows->slots[i];) end++;
         SL_TRY(sl_kv_pages_write(forward->kv_pages, slot, (uint32_t)rows->positions[i],
                                  (uint64_t)(uint32_t)rows->positions[end - 1] + 1, err));
-        uint32_t used;
-        const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, &used);
-        for (uint32_t t = i; t < end; t++)
-            memcpy(forward->pages + (size_t)t * each, table, used * sizeof *table);
+        copy_tables(forward, slot, i, end);
     }
     return SL_OK;
 }
@@ -515,7 +512,7 @@ sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_err
     forward->options.experts_source = experts;
     SL_TRY(allocate_states(forward, err));
     SL_TRY(make_pages(forward, err));
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++)
+    for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
     forward->bound = true;
     return SL_OK;
@@ -524,12 +521,13 @@ sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_err
 void sl_forward_destroy(sl_forward *forward) {
     if (!forward) return;
     const sl_allocator *allocator = forward->options.allocator;
-    for (uint32_t i = 0; i < SL_KEPT_FORWARDS; i++) discard(forward, &forward->kept[i]);
+    for (uint32_t i = 0; i < forward->most_kept; i++) discard(forward, &forward->kept[i]);
     for (uint32_t i = 0; i < forward->state_count; i++)
-        release_state(forward, forward->states[i].data, forward->states[i].bytes);
+        sl_state_release(&forward->options, forward->states[i].data, forward->states[i].bytes);
     sl_kv_pages_destroy(forward->kv_pages);
-    sl_release(allocator, forward->pages, table_bytes(forward, SL_MAX_FORWARD_ROWS), STATE_ALIGN);
-    sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
+    sl_release(allocator, forward->pages, table_bytes(forward, SL_MAX_FORWARD_ROWS),
+               SL_STATE_ALIGN);
+    sl_release(allocator, forward->results, forward->results_bytes, SL_STATE_ALIGN);
     sl_arena_deinit(&forward->arena);
     sl_release(allocator, forward, sizeof *forward, _Alignof(sl_forward));
 }
@@ -537,7 +535,7 @@ void sl_forward_destroy(sl_forward *forward) {
 static sl_status make_results(sl_forward *forward, size_t bytes, sl_error *err) {
     if (bytes <= forward->results_bytes) return SL_OK;
     float *fresh = sl_resize(forward->options.allocator, forward->results, forward->results_bytes,
-                             bytes, STATE_ALIGN);
+                             bytes, SL_STATE_ALIGN);
     if (!fresh) return sl_no_memory(err, "logits", bytes);
     forward->results = fresh;
     forward->results_bytes = bytes;
@@ -582,6 +580,18 @@ sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, 
     return set_pages(forward, rows, err);
 }
 
+/* Rows that make a pass as large as its program: the first tokens of a sequence in a slot of their
+ * own; wanted rows are repeated. */
+static void add_rows(sl_forward *forward, const sl_forward_rows *rows, const pass_shape *shape) {
+    for (uint32_t i = rows->count; i < shape->rows; i++) {
+        forward->tokens[i] = rows->tokens[0];
+        forward->slots[i] = (int32_t)forward->spare_slot;
+        forward->positions[i] = (int32_t)(i - rows->count);
+    }
+    for (uint32_t i = rows->wanted; i < shape->wanted; i++) forward->wanted[i] = 0;
+    copy_tables(forward, forward->spare_slot, rows->count, shape->rows);
+}
+
 static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
     return (sl_forward_result){ops->output(executable, SL_FORWARD_LOGITS),
                                ops->output(executable, SL_FORWARD_HIDDEN)};
@@ -605,6 +615,7 @@ static sl_status take_pass(sl_forward *forward, pass_shape shape, const sl_forwa
                            compiled_forward **out, sl_error *err) {
     SL_TRY(find_forward(forward, shape, out, err));
     compiled_forward *pass = *out;
+    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
     if (pass->shape.sized)
         SL_TRY(forward->options.device->ops->resize(
             pass->executable, &pass->sizing, (const int64_t[]){rows->count, rows->wanted}, err));
@@ -739,55 +750,9 @@ sl_status sl_forward_prepare(sl_forward *forward, uint32_t rows, uint32_t wanted
     return SL_OK;
 }
 
-uint64_t sl_forward_recurrent_bytes(const sl_forward *forward) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        if (forward->states[i].kind == SL_STATE_RECURRENT) bytes += forward->states[i].bytes_each;
-    return bytes;
-}
-
-void *sl_forward_checkpoint_create(sl_forward *forward) {
-    return allocate_state(forward, sl_forward_recurrent_bytes(forward));
-}
-
-void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint) {
-    if (checkpoint) release_state(forward, checkpoint, sl_forward_recurrent_bytes(forward));
-}
-
-/* Walks the recurrent states of a slot, in either direction. */
-static sl_status copy_recurrent(sl_forward *forward, uint32_t slot, char *checkpoint, bool save,
-                                sl_error *err) {
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        const state *s = &forward->states[i];
-        if (s->kind != SL_STATE_RECURRENT) continue;
-        char *here = (char *)s->data + slot * s->bytes_each;
-        char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
-        SL_TRY(copy_state(forward, to, from, s->bytes_each, err));
-        checkpoint += s->bytes_each;
-    }
-    return SL_OK;
-}
-
-sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
-                                    sl_error *err) {
-    return copy_recurrent(forward, slot, checkpoint, true, err);
-}
-
-sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
-                                    sl_error *err) {
-    return copy_recurrent(forward, slot, checkpoint, false, err);
-}
-
 bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out) {
     if (index >= forward->state_count) return false;
     const state *s = &forward->states[index];
     *out = (sl_forward_state){s->name, s->data, s->bytes_each, s->kind, &s->type};
     return true;
-}
-
-uint64_t sl_forward_page_bytes(const sl_forward *forward) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        if (forward->states[i].kind == SL_STATE_KV) bytes += forward->states[i].bytes_each;
-    return bytes;
 }

@@ -5,7 +5,9 @@
  * one is evicted.
  *
  * Where the model has several sequences and the device can resize programs, two programs that are
- * compiled for the largest sizes serve all passes of several rows, and stay. */
+ * compiled for the largest sizes serve all passes of several rows, and stay.  On a device that
+ * cannot, such a pass is run by the program of the next larger of a few sizes: rows that are added
+ * are a sequence of their own, in a slot that no other has. */
 #ifndef SL_ENGINE_SESSION_FORWARD_H
 #define SL_ENGINE_SESSION_FORWARD_H
 #include "compiler/compile.h"
@@ -14,7 +16,7 @@
 #include "engine/session/kv_pages.h"
 #include "runtime/device.h"
 
-enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8 };
+enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8, SL_KEPT_SIZES = 24 };
 /* Wanted rows that a pass may have besides most_wanted without a program of its own: the first such
  * pass compiles one for all of them. */
 enum { SL_SCORED_ROWS = 64 };
@@ -42,7 +44,7 @@ typedef struct {
                                (core/choose.h) */
     bool reveals;           /* sl_forward_run: the layers, for sl_forward_revealed */
     bool keeps;             /* sl_forward_run: what sl_forward_replay needs, for sl_forward_keep */
-    bool exact; /* sl_forward_run: by a program of this size, although one of any size could */
+    bool exact;             /* sl_forward_run: by a program of exactly this size */
     const sl_forward_watch *watch; /* of sl_forward_run on a device; NULL: none */
 } sl_forward_rows;
 
@@ -80,6 +82,8 @@ void sl_forward_destroy(sl_forward *forward);
 /* Whether passes of 2 to chunk_rows rows, with up to most_wanted of them wanted, need no program of
  * their own. */
 bool sl_forward_is_sized(const sl_forward *forward);
+/* Programs that are kept at most. */
+uint32_t sl_forward_most_kept(const sl_forward *forward);
 /* Allocates the states and binds everything; the weights have been read.  Nothing runs before.  A
  * pass makes the positions of its rows writable in the pages of the KV cache, and fails if there is
  * none left. */

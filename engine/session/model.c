@@ -17,18 +17,6 @@ enum {
     LOADING_DEPTH = 8,
 };
 
-static sl_status load_config(sl_model *model, sl_error *err) {
-    size_t bytes = 0;
-    const char *json = sl_source_text(model->source, "config.json", &bytes);
-    if (!json) return sl_fail(err, SL_FORMAT, "the model has no config.json");
-    SL_TRY(sl_model_config_parse(json, bytes, &model->arena, &model->config, err));
-    if (!sl_architecture_find(model->config.model_type))
-        return sl_fail(err, SL_UNSUPPORTED, "model type '%s' has no builder",
-                       model->config.model_type);
-    return sl_expert_table_build(model->source, &model->config, &model->arena, &model->experts,
-                                 err);
-}
-
 static sl_status open_reader(sl_model *model, const sl_model_options *options, uint32_t depth,
                              sl_reader **out, sl_error *err) {
     const uint32_t count = sl_source_file_count(model->source);
@@ -93,6 +81,7 @@ static sl_status open_device(sl_model *model, const sl_model_options *options, s
     sl_device_options given = {.threads = options->threads,
                                .isa = options->isa,
                                .pin = options->pin_threads,
+                               .deterministic = options->deterministic != 0,
                                .expert_budget_bytes = sl_memory_device_budget(model, options)};
     sl_launch_options_parse(options->compile, &given);
     if (!options->device || strcmp(options->device, "auto") == 0)
@@ -179,8 +168,8 @@ static uint64_t count_program_bytes(const sl_model *model) {
     const uint64_t workspace = sl_device_stats_of(model->device).workspace_bytes;
     const uint64_t device = model->device_meter.bytes, programs = model->program_meter.bytes;
     const uint64_t all = programs + (device > workspace ? device - workspace : 0);
-    return all / (compiled ? compiled : 1) * SL_KEPT_FORWARDS + model->program_meter.peak_bytes -
-           programs;
+    return all / (compiled ? compiled : 1) * sl_forward_most_kept(model->forward) +
+           model->program_meter.peak_bytes - programs;
 }
 
 static sl_status compile_forward(sl_model *model, const sl_model_options *options, sl_error *err) {
@@ -196,7 +185,8 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
                   .weights = &model->weights,
                   .experts = &model->experts,
                   .slots = model->slots,
-                  .capacity = context},
+                  .capacity = context,
+                  .undivided = options->deterministic && model->device_info.orders_by_rows},
         .chunk_rows = rows,
         .most_wanted = model->slots > 1 ? model->slots : 0,
         .draft_rows = options->draft_tokens < rows ? options->draft_tokens : rows,
@@ -262,7 +252,7 @@ static sl_status read_weights(sl_model *model, const sl_model_options *options, 
 static sl_status open_files(sl_model *model, const char *path, sl_error *err) {
     SL_TRY(sl_source_open(path, &model->source_meter.allocator, &model->source, err));
     sl_weights_init(&model->weights, model->source, &model->allocator);
-    return load_config(model, err);
+    return sl_model_config_load(model->source, &model->arena, &model->config, &model->experts, err);
 }
 
 /* What the bits of a state depend on besides the model. */
@@ -272,9 +262,10 @@ static sl_status make_fingerprint(sl_model *model, sl_error *err) {
     for (int i = 0; i < KV_KINDS; i++)
         if (kv_kinds[i].dtype == options->shape.kv_dtype) kv = kv_kinds[i].name;
     (void)snprintf(model->fingerprint.numerics, sizeof model->fingerprint.numerics,
-                   "numerics %d, %s %s, %s keys and values, %s activations", SL_NUMERICS,
+                   "numerics %d, %s %s, %s keys and values, %s activations%s", SL_NUMERICS,
                    model->device_row->name, model->device_info.isa, kv,
-                   options->compile.int8_activations ? "8-bit" : "exact");
+                   options->compile.int8_activations ? "8-bit" : "exact",
+                   options->shape.undivided ? ", deterministic" : "");
     return sl_fingerprint_weights(model->source, &model->fingerprint, err);
 }
 

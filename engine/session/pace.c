@@ -26,14 +26,18 @@ static void blend(double *mean, double now) {
     *mean = *mean > 0 ? *mean + weight * (now - *mean) : now;
 }
 
+static double seconds_of(const sl_pace_step *step) {
+    return step->seconds - step->compile_seconds;
+}
+
 /* At most twice the rows of the step before, because time does not grow evenly with them. */
 static void choose_chunk(sl_pace *pace, const sl_pace_step *step) {
-    const double more = step->seconds - pace->decode_seconds;
+    const double seconds = seconds_of(step), more = seconds - pace->decode_seconds;
     blend(&pace->row_seconds, (more > 0 ? more : 0) / step->prefilled);
     const double left = pace->target - pace->decode_seconds;
     const double fits = left > 0 && pace->row_seconds > 0 ? left / pace->row_seconds : 0;
-    const double most = step->seconds < pace->target ? 2.0 * step->prefilled : step->prefilled;
-    if (step->seconds < pace->target && step->prefilled < pace->chunk && fits > pace->chunk)
+    const double most = seconds < pace->target ? 2.0 * step->prefilled : step->prefilled;
+    if (seconds < pace->target && step->prefilled < pace->chunk && fits > pace->chunk)
         return; /* the prompts were too short to tell */
     pace->chunk = to_unit(pace, fits < most ? fits : most);
 }
@@ -56,7 +60,7 @@ static uint32_t most_skipped(const sl_pace *pace) {
 static void settle(sl_pace *pace, const sl_pace_step *step) {
     const double most = MOST_SKIPPED * pace->target;
     pace->skipped = step->prefilled ? 0 : pace->skipped + 1;
-    pace->owed = step->decoded ? pace->owed + step->seconds - pace->target : 0;
+    pace->owed = step->decoded ? pace->owed + seconds_of(step) - pace->target : 0;
     if (pace->owed < -pace->target) pace->owed = -pace->target;
     if (pace->owed > most) pace->owed = most;
 }
@@ -66,7 +70,7 @@ void sl_pace_note(sl_pace *pace, const sl_pace_step *step) {
     settle(pace, step);
     if (step->decoded && step->prefilled) choose_chunk(pace, step);
     if (step->decoded == 0 || step->prefilled || step->decoded > SL_MAX_SESSIONS) return;
-    blend(&pace->decode_seconds, step->seconds);
+    blend(&pace->decode_seconds, seconds_of(step));
     note_reads(pace, step);
 }
 

@@ -37,7 +37,8 @@ typedef struct {
     uint32_t decoded;         /* sequences */
     uint32_t rows, prefilled; /* rows of these, and of prompts */
     double seconds;
-    uint64_t read_again; /* experts, that were in memory before */
+    double compile_seconds; /* of these, which the next step does not take */
+    uint64_t read_again;    /* experts, that were in memory before */
 } sl_pace_step;
 
 void sl_pace_init(sl_pace *pace, double target, uint32_t unit, uint32_t most, bool streams);

@@ -92,6 +92,29 @@ static void long_parts_are_rare(void **state) {
     free(pace);
 }
 
+/* A step that compiled is as long as one that did not. */
+static void compiling_changes_nothing(void **state) {
+    (void)state;
+    uint32_t chosen[2];
+    sl_pace *pace = malloc(sizeof *pace);
+    assert_non_null(pace);
+    for (int compiles = 0; compiles < 2; compiles++) {
+        const double more = compiles * 3.0;
+        sl_pace_init(pace, 0.25, 1, MOST, false);
+        for (int i = 0; i < 6; i++) {
+            const uint32_t rows = i % 2 ? sl_pace_rows(pace, true) : 0;
+            sl_pace_note(pace, &(sl_pace_step){.decoded = 4,
+                                               .rows = 4,
+                                               .prefilled = rows,
+                                               .seconds = seconds_of(0.02, 1e-3, 4, rows) + more,
+                                               .compile_seconds = more});
+        }
+        chosen[compiles] = sl_pace_rows(pace, true);
+    }
+    assert_in_range(chosen[0], chosen[1] - 1, chosen[1] + 1); /* seconds are rounded */
+    free(pace);
+}
+
 static void note_decode(sl_pace *pace, uint32_t decoded, double reads_per_token, int steps) {
     for (int i = 0; i < steps; i++)
         sl_pace_note(pace, &(sl_pace_step){.decoded = decoded,
@@ -129,6 +152,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_stay_below_the_target),
         cmocka_unit_test(long_parts_are_rare),
+        cmocka_unit_test(compiling_changes_nothing),
         cmocka_unit_test(sequences_wait_while_experts_are_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

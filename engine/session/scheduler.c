@@ -304,6 +304,7 @@ static sl_status compute(sl_scheduler *s, sl_error *err) {
         status = sl_batch_pass(s->batch, err);
         const sl_batch_stats *after = &s->batch->stats;
         step.seconds = after->seconds - before.seconds;
+        step.compile_seconds = after->compile_seconds - before.compile_seconds;
         step.read_again = (after->expert_misses - after->expert_first_reads) -
                           (before.expert_misses - before.expert_first_reads);
         if (status == SL_OK) count_step(s, &step);

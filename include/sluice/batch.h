@@ -9,9 +9,10 @@
  *   sl_batch_run(batch, err);
  *   sl_session_sample(a, &sampling, &token, err);      // as after sl_session_extend
  *
- * On a CPU, tokens and logits of a session are the same bits whatever else is in the batch.  In
- * models with recurrent layers they depend on where its tokens are divided into calls; division of
- * one call's tokens into passes changes nothing, because it is at multiples of 64 tokens.
+ * On a CPU, and on a GPU with sl_model_options.deterministic, tokens and logits of a session are
+ * the same bits whatever else is in the batch.  In models with recurrent layers they depend on a
+ * CPU on where its tokens are divided into calls; division of one call's tokens into passes changes
+ * nothing, because it is at multiples of 64 tokens.
  *
  * Sessions keep their own calls (sluice.h), between passes.  Calls of one model's sessions, batches
  * and schedulers wait for each other.  Open the model with max_sessions. */
@@ -67,7 +68,8 @@ typedef struct {
     uint64_t expert_hits, expert_misses; /* an expert counts once per pass and layer */
     uint64_t expert_first_reads;         /* those of the misses that were never in memory before */
     uint64_t bytes_read;
-    double stall_seconds; /* in which threads only waited for reads */
+    double stall_seconds;   /* in which threads only waited for reads */
+    double compile_seconds; /* of `seconds`, for sizes that were not compiled yet */
 } sl_batch_stats;
 SL_API SL_CHECKED sl_status sl_batch_describe(const sl_batch *batch, sl_batch_stats *out,
                                               sl_error *err);

@@ -68,6 +68,9 @@ typedef struct {
                                   * sessions.h uses; default: none */
     uint32_t draft_tokens;       /* most tokens of sl_session_draft of sessions.h, at most 64;
                                   * default: there are no drafts */
+    int deterministic;           /* nonzero: logits are the same bits whatever else is in a pass:
+                                  * other sequences, other parts of the prompt.  A GPU is slower so
+                                  * (docs/cuda.md); on the CPU it is always so */
     uint64_t kv_bytes; /* memory for keys and values, which all sessions share; default: as much as
                         * max_sessions take at full context.  With less, a session for which none is
                         * left fails with SL_NO_MEMORY */

@@ -245,6 +245,7 @@ static void describe(const sl_device *base, sl_device_info *out) {
     out->own_outputs = true;
     out->holds_experts = true;
     out->launch_modes = true;
+    out->orders_by_rows = true;
     out->host_memory = &device->gpu.pinned;
 }
 

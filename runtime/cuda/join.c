@@ -178,7 +178,8 @@ const sl_join_rule sl_join_rules[SL_JOIN_RULES] = {
      .first = {SL_FN_sl_delta_step},
      .takes = {SL_FN_sl_norm_l2, SL_FN_sl_decay_beta},
      .makes = {SL_FN_sl_delta_step_joined},
-     .join = sl_join_delta},
+     .join = sl_join_delta,
+     .keeps_bits = true},
     {.name = "attention",
      .first = {SL_FN_sl_sdpa_few},
      .second = SL_FN_sl_sdpa_join,
@@ -196,7 +197,8 @@ const sl_join_rule sl_join_rules[SL_JOIN_RULES] = {
      .first = {SL_FN_sl_moe_group},
      .takes = {SL_FN_sl_route},
      .makes = {SL_FN_sl_route_group},
-     .join = sl_join_route},
+     .join = sl_join_route,
+     .keeps_bits = true},
     {.name = "codes",
      .first = {SL_FN_sl_linear_a8_1},
      .makes = {SL_FN_sl_row},
@@ -204,12 +206,14 @@ const sl_join_rule sl_join_rules[SL_JOIN_RULES] = {
     {.name = "output",
      .first = {SL_FN_sl_linear_stream_q8},
      .makes = {SL_FN_sl_linear_stream_q8},
-     .join = sl_join_output},
+     .join = sl_join_output,
+     .keeps_bits = true},
 };
 
 static bool is_for(const sl_joining *j, uint32_t step) {
     const sl_join_rule *rule = j->rule;
     const uint32_t launches = rule->second ? 2 : 1;
+    if (j->exe->base.gpu->options.deterministic && !rule->keeps_bits) return false;
     return sl_joining_is_alone(j, step) && launches_of(j, step) == launches &&
            (is_launch(j, step, 0, rule->first[0]) || is_launch(j, step, 0, rule->first[1])) &&
            (launches == 1 || is_launch(j, step, 1, rule->second));

@@ -24,6 +24,8 @@ struct sl_join_rule {
     sl_cuda_fn takes[5]; /* of other steps that can become part of these launches */
     sl_cuda_fn makes[2]; /* what the leader launches instead, one per launch */
     sl_join_fn *join;    /* checks the remaining conditions and joins the steps */
+    bool keeps_bits;     /* results are those of the steps apart; only such rules are used where
+                            bits must not depend on the number of rows */
 };
 enum { SL_JOIN_RULES = 7 };
 extern const sl_join_rule sl_join_rules[SL_JOIN_RULES]; /* in the order in which they are tried */

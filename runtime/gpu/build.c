@@ -16,6 +16,7 @@ static sl_status plan_step(const sl_gpu_executable *exe, uint32_t s, sl_gpu_plan
     planner->label = step->label;
     planner->multiprocessors = gpu->multiprocessors;
     planner->shared_limit = gpu->shared_limit;
+    planner->deterministic = gpu->options.deterministic;
     planner->fault = (sl_fault *)(uintptr_t)gpu->fault.address;
     if (gpu->experts && sl_gpu_uses_experts(step, &at))
         planner->places = sl_gpu_experts_places(gpu->experts, sl_gpu_layer_of(step));

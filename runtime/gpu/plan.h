@@ -27,6 +27,7 @@ typedef struct {
     uint32_t count;
     uint32_t multiprocessors;
     uint32_t shared_limit;       /* bytes of shared memory available to a block */
+    bool deterministic;          /* the same order of every sum, however many rows there are */
     const char *label;           /* of the step, for messages */
     sl_fault *fault;             /* in device memory: kernels report bad indices here */
     sl_gpu_expert_places places; /* of steps with experts */

@@ -11,7 +11,7 @@ test_help() {
     local command
     holds "sluice --help lists the commands" prints '^  perplexity' --help
     holds "sluice --version" prints '^sluice [0-9]' --version
-    for command in run chat logits perplexity tokenize info pack synth bench inspect ir; do
+    for command in run chat logits perplexity tokenize info list pack synth bench inspect ir; do
         holds "$command --help" prints "^usage: sluice $command" "$command" --help
         holds "$command refuses unknown options" refuses 2 "unknown option '--no-such'" "$command" --no-such
     done
@@ -345,7 +345,9 @@ test_broken_models() {
 
 test_pack() {
     local pack=$folder/golden.sluice
-    holds "pack" runs 0 pack "$golden" "$pack" --quant q8
+    holds "pack" runs 0 pack "$golden" "$pack" --quant q8 --json
+    holds "pack --json" says '"bits_per_weight": [1-9]'
+    holds "... with the size of the file" says "\"file_bytes\": $(stat -c %s "$pack"),"
     holds "pack reports its size" grep -q 'bits per weight' "$folder/stderr"
     holds "a pack is verified" runs 0 pack --verify "$pack"
     holds "a pack runs" runs 0 logits -m "$pack" --tokens "$folder/ids" -o "$folder/packed.safetensors"

@@ -1,6 +1,7 @@
 # judge.sh - What the end-to-end tests share: running the program and judging what it did.
 # Wants $SLUICE_PROGRAM; run from the root of the repository.  A test ends with `finish`.
 unset SLUICE_MODEL SLUICE_BUDGET NO_COLOR
+export SLUICE_CONFIG=
 
 program=${SLUICE_PROGRAM:?the path of the program to test}
 shared=${SLUICE_SHARED:-../shared}

@@ -25,6 +25,12 @@ test_prompts() {
     holds "chat MODEL" runs 0 chat $model
     printf 'Hello!\n/bye\nno\n' | "$program" chat -m $model --temp 0 >"$folder/stdout" 2>"$folder/stderr"
     holds "chat /bye" test "$(wc -l <"$folder/stdout")" -eq 1
+    printf '/retry\nWhat is 17 + 25?\n/retry\nWhat is 2 + 3?\n/undo\n/undo\n/undo\n' |
+        "$program" chat -m $model --temp 0 >"$folder/talk" 2>"$folder/stderr"
+    holds "chat /retry answers again" test "$(cat "$folder/talk")" = $'17 + 25 = 42.\n17 + 25 = 42.\n2 + 3 = 5.'
+    holds "chat /undo takes back" test "$(grep -c 'its answer are taken back' "$folder/stderr")" -eq 2
+    holds "... until nothing is left" grep -q 'no message to take back' "$folder/stderr"
+    holds "chat /retry of nothing" grep -q 'no message to answer' "$folder/stderr"
 }
 
 test_seeds() {

@@ -4,6 +4,7 @@
  * a model that was opened anew, from the cache on disk in the empty FOLDER.  Tokens are random. */
 #include "base/clock.h"
 #include "sluice/sessions.h"
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -99,9 +100,9 @@ int main(int count, char **words) {
     bench b = {words[1], words[3], (uint32_t)strtoul(words[2], NULL, 10), NULL, NULL};
     b.first = malloc((b.tokens + ANSWER) * sizeof *b.first);
     b.second = malloc((b.tokens + ANSWER + QUESTION) * sizeof *b.second);
-    if (!b.first || !b.second) return 1;
-    run(&b);
+    const bool has_room = b.first && b.second;
+    if (has_room) run(&b);
     free(b.first);
     free(b.second);
-    return 0;
+    return !has_room;
 }

@@ -223,7 +223,10 @@ static bool is_over(const batches *b) {
 void soak_batches(soak_world *world, uint32_t lives) {
     batches *b = calloc(1, sizeof *b);
     sl_error err;
-    if (!b) soak_fail("a batch", "no memory");
+    if (!b) {
+        soak_fail("a batch", "no memory");
+        return;
+    }
     *b = (batches){.world = world, .random = &world->random, .to_begin = lives};
     soak_must(sl_batch_create(world->model, NULL, &b->batch, &err), &err);
     while (!is_over(b)) run_pass(b);

@@ -123,8 +123,8 @@ PLAN(delta_chunk) {
                                      .out = p->out,
                                      .attrs = {.tiled = p->attrs.tiled}};
     const sl_delta a = delta_of(&same, planner);
-    const bool tiles = a.rows > FEW_ROWS && a.dk == SL_DELTA_SIZE && a.dv <= SL_DELTA_SIZE &&
-                       a.dv % SL_DELTA_COLUMNS == 0;
+    const bool tiles = !planner->deterministic && a.rows > FEW_ROWS && a.dk == SL_DELTA_SIZE &&
+                       a.dv <= SL_DELTA_SIZE && a.dv % SL_DELTA_COLUMNS == 0;
     if (tiles && planner->shared_limit >= SL_DELTA_WALK_BYTES + STATIC_BYTES)
         plan_tiles(&a, planner);
     else

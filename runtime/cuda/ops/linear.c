@@ -2,7 +2,11 @@
  *
  * Few tokens (GEMV): one launch for all weights of one type, each read once, by as many warps as
  * keep memory busy; the epilogue of a fused op is part of it.  Many tokens: one launch per weight,
- * and one more for the epilogue. */
+ * and one more for the epilogue.
+ *
+ * Deterministic: any number of tokens as few, in blocks of SL_LINEAR_TOKENS.  What orders a sum,
+ * the split of a unit and the slab, is that of a whole block; kernels for fewer tokens are used
+ * where they sum in the same order. */
 #include "runtime/cuda/kernels/linear.h"
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
@@ -66,6 +70,11 @@ static const function_table *table_for(const function_table *tables, size_t coun
 }
 #define TABLE_FOR(TABLES, TOKENS) table_for((TABLES), sizeof(TABLES) / sizeof *(TABLES), (TOKENS))
 
+/* The number of tokens that decides how sums are divided. */
+static int64_t deciding_tokens(const sl_gpu_planner *planner, int64_t tokens) {
+    return planner->deterministic ? SL_LINEAR_TOKENS : tokens;
+}
+
 /* ---- few tokens ---- */
 
 enum {
@@ -76,10 +85,16 @@ enum {
     EXACT_ROOM = 80 << 10 /* and f32, so that two blocks are resident */
 };
 
-/* Divides the rows into units of `unit_rows`.  `turns` is the largest number of warps that can
- * share a unit (along K); `busy` is the number of warps that the device can hold: beyond that,
- * sharing gains nothing. */
-static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t turns, int64_t busy) {
+/* What a division of rows depends on. */
+typedef struct {
+    int64_t unit_rows;
+    int64_t turns;  /* the largest number of warps that can share a unit (along K) */
+    int64_t busy;   /* warps that the device can hold: beyond that, sharing gains nothing */
+    int64_t tokens; /* deciding_tokens */
+} division_limits;
+
+static sl_linear_division divide(const product *p, const division_limits *by) {
+    const int64_t unit_rows = by->unit_rows, busy = by->busy;
     sl_linear_division d = {.weights = p->count, .tokens = (int32_t)dim(&p->x->type, 0)};
     for (int i = 0; i < p->count; i++) {
         d.rows[i] = (int32_t)dim(&p->w[i]->type, 0);
@@ -90,9 +105,9 @@ static sl_linear_division divide(const product *p, int64_t unit_rows, int64_t tu
     const int32_t most = unit_rows == SL_PANEL_ROWS ? MOST_WARPS : WARPS;
     const int32_t sides = joins(&p->finish) ? 2 : 1; /* weights per task */
     int32_t each = p->finish.kind == SL_FINISH_QUANTISE ? (int32_t)(SL_GROUP_COLS / unit_rows) : 1;
-    d.split = d.tokens <= FEWEST_TOKENS ? SL_LINEAR_SPLIT : SL_LINEAR_SPLIT / 2;
+    d.split = by->tokens <= FEWEST_TOKENS ? SL_LINEAR_SPLIT : SL_LINEAR_SPLIT / 2;
     while (d.split > 1 &&
-           (d.split > turns || d.split * each * sides > most ||
+           (d.split > by->turns || d.split * each * sides > most ||
             (d.split > 2 && (int64_t)all * d.split > busy))) /* 2 is kept: tasks end more evenly */
         d.split /= 2;
     const bool many = (int64_t)all * d.split > busy / 2;
@@ -116,27 +131,36 @@ static int blocks_of(const function_table *table, sl_dtype dtype) {
     return narrow && lean ? 3 : 2;
 }
 
+/* Shared memory for a group of x. */
+static int64_t group_bytes(bool a8, int64_t tokens) {
+    const int64_t columns = a8 ? tokens : 3 * tokens, pairs = 2 * parts_of(columns, 2);
+    return a8 ? columns * 32 + pairs * 8 : columns * 64 + pairs * 4;
+}
+
 static void few_panels(const product *p, sl_gpu_planner *planner) {
     const bool a8 = p->x->type.dtype == SL_DTYPE_a8;
     const sl_dtype dtype = p->w[0]->type.dtype;
     const int64_t tokens = dim(&p->x->type, 0), most = least(tokens, SL_LINEAR_TOKENS);
-    const function_table *table =
-        a8 ? TABLE_FOR(a8_functions, tokens) : TABLE_FOR(exact_functions, tokens);
+    const int64_t decides = deciding_tokens(planner, tokens);
+    const function_table *table = /* those of a8 differ in the order of their sums */
+        a8 ? TABLE_FOR(a8_functions, decides) : TABLE_FOR(exact_functions, tokens);
+    const function_table *full = a8 ? table : TABLE_FOR(exact_functions, decides);
     sl_linear_panels a = {.finish = p->finish};
     for (int i = 0; i < p->count; i++) a.w[i] = panels_of(p->w[i]);
     const int64_t groups = a.w[0].groups;
-    const int64_t resident = (int64_t)planner->multiprocessors * blocks_of(table, dtype);
-    a.d = divide(p, SL_PANEL_ROWS, parts_of(groups, SL_LINEAR_BATCH), resident * WARPS);
+    const int64_t resident = (int64_t)planner->multiprocessors * blocks_of(full, dtype);
+    a.d = divide(p, &(division_limits){SL_PANEL_ROWS, parts_of(groups, SL_LINEAR_BATCH),
+                                       resident * WARPS, decides});
     if (a8)
         a.x8 = rows8_of(p->x);
     else
         a.x = p->x->data;
-    const int64_t columns = a8 ? most : 3 * most, pairs = 2 * parts_of(columns, 2);
-    const int64_t group_bytes = a8 ? columns * 32 + pairs * 8 : columns * 64 + pairs * 4;
-    const int64_t room =
-        (a8 ? X_ROOM : EXACT_ROOM) / group_bytes / SL_SUPER_GROUPS * SL_SUPER_GROUPS;
+    const int64_t columns = a8 ? most : 3 * most;
+    const int64_t room = (a8 ? X_ROOM : EXACT_ROOM) /
+                         group_bytes(a8, planner->deterministic ? decides : most) /
+                         SL_SUPER_GROUPS * SL_SUPER_GROUPS;
     a.slab = (int32_t)least(parts_of(groups, SL_SUPER_GROUPS) * SL_SUPER_GROUPS, room);
-    a.x_bytes = (int32_t)(a.slab * group_bytes);
+    a.x_bytes = (int32_t)(a.slab * group_bytes(a8, most));
     const int64_t warps = (int64_t)a.d.split * a.d.units;
     const sl_linear_panels_fn function = {sl_cuda_fn_of_type(table->family, dtype)};
     sl_gpu_launch *launch = SL_CUDA_ADD(planner, function, least(a.d.tasks, resident),
@@ -149,8 +173,9 @@ static void few_panels(const product *p, sl_gpu_planner *planner) {
 /* One row, with so many panels that each resident warp takes several. */
 static bool stream_panels(const product *p, sl_gpu_planner *planner) {
     enum { TURNS = 4 };
-    if (p->count != 1 || p->w[0]->type.dtype != SL_DTYPE_q8 || p->x->type.dtype != SL_DTYPE_f32 ||
-        dim(&p->x->type, 0) != 1 || p->finish.kind != SL_FINISH_STORE)
+    if (planner->deterministic || p->count != 1 || p->w[0]->type.dtype != SL_DTYPE_q8 ||
+        p->x->type.dtype != SL_DTYPE_f32 || dim(&p->x->type, 0) != 1 ||
+        p->finish.kind != SL_FINISH_STORE)
         return false;
     sl_linear_stream a = {.w = panels_of(p->w[0]), .x = p->x->data, .out = p->finish.out[0]};
     const int64_t x_bytes = (int64_t)a.w.groups * SL_STREAM_GROUP_BYTES;
@@ -186,8 +211,9 @@ static void few_dense(const product *p, sl_gpu_planner *planner) {
     const int64_t turn = SL_CUDA_WARP * (wide ? 16 / (int64_t)sl_dtype_infos[dtype].bytes : 1);
     sl_linear_dense a = {.finish = p->finish, .x = p->x->data, .cols = (int32_t)cols};
     for (int i = 0; i < p->count; i++) a.w[i] = p->w[i]->data;
-    a.d = divide(p, SL_LINEAR_DENSE_ROWS, parts_of(cols, turn),
-                 (int64_t)planner->multiprocessors * (tokens > 1 ? 2 : 4) * WARPS);
+    const int64_t decides = deciding_tokens(planner, tokens);
+    const int64_t busy = (int64_t)planner->multiprocessors * (decides > 1 ? 2 : 4) * WARPS;
+    a.d = divide(p, &(division_limits){SL_LINEAR_DENSE_ROWS, parts_of(cols, turn), busy, decides});
     const int64_t warps = (int64_t)a.d.split * a.d.units;
     const sl_linear_dense_fn function = {sl_cuda_fn_of_type(table->family, dtype)};
     sl_gpu_launch *launch =
@@ -209,12 +235,13 @@ static void few_tokens(const product *p, sl_gpu_planner *planner) {
 
 /* A few tiles would leave most of the device idle, unless split-K divides their columns: routers,
  * gates, decays. */
-static bool is_many(const sl_cview *x, const sl_cview *w) {
+static bool is_many(const sl_cview *x, const sl_cview *w, const sl_gpu_planner *planner) {
     enum { FEW_TILES = 64, FEW_TOKENS = 64 };
     const int64_t tokens = dim(&x->type, 0);
     const int64_t tiles = parts_of(dim(&w->type, 0), SL_TILE_ROWS) * parts_of(tokens, SL_TILE_ROWS);
-    return tokens > SL_LINEAR_TOKENS && (x->type.dtype == SL_DTYPE_a8 || tiles >= FEW_TILES ||
-                                         (tokens >= FEW_TOKENS && has_many(w->type.dtype)));
+    return !planner->deterministic && tokens > SL_LINEAR_TOKENS &&
+           (x->type.dtype == SL_DTYPE_a8 || tiles >= FEW_TILES ||
+            (tokens >= FEW_TOKENS && has_many(w->type.dtype)));
 }
 
 static void many_tokens(const sl_cview *x, const sl_cview *w, float *out, sl_gpu_planner *planner) {
@@ -289,7 +316,7 @@ static void one_by_one(const product *p, sl_gpu_planner *planner) {
             sums[i] = sl_gpu_scratch(planner, bytes);
         if (is_plain(p->w[i]))
             plain_tokens(p->x, p->w[i], sums[i], planner);
-        else if (is_many(p->x, p->w[i]))
+        else if (is_many(p->x, p->w[i], planner))
             many_tokens(p->x, p->w[i], sums[i], planner);
         else
             few_tokens(&(product){p->x, {p->w[i]}, 1, {.kind = SL_FINISH_STORE, .out = {sums[i]}}},
@@ -308,7 +335,8 @@ static bool is_one_launch(const product *p) {
 
 static sl_status plan(const product *p, sl_gpu_planner *planner) {
     bool few = is_one_launch(p);
-    for (int i = 0; i < p->count; i++) few &= !is_many(p->x, p->w[i]) && !is_plain(p->w[i]);
+    for (int i = 0; i < p->count; i++)
+        few &= !is_many(p->x, p->w[i], planner) && !is_plain(p->w[i]);
     if (few)
         few_tokens(p, planner);
     else

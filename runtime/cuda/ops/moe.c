@@ -1,7 +1,8 @@
 /* moe.c - Experts.
  *
  * With f32 activations, plain weight types or mixed types, matrix by matrix.  With a8 activations
- * and panels: pair by pair if there are few, otherwise by tiles on tensor cores. */
+ * and panels: pair by pair if there are few or the order of sums must not depend on their number,
+ * otherwise by tiles on tensor cores. */
 #include "runtime/cuda/kernels/moe.h"
 #include "runtime/cuda/ops/gemm.h"
 #include "runtime/cuda/ops/ops.h"
@@ -107,6 +108,7 @@ static void plan_plain(const ffn *f) {
 
 enum {
     FEW_PAIRS = 64,
+    MOST_PAIRS = 65535,        /* blocks in the second dimension of a grid */
     PAIR_ROWS = 64,            /* rows per block */
     PAIR_DEPTH = SL_MOE_DEPTH, /* blocks of weights in flight per warp */
     PAIR_ROOM = 97 << 10       /* bytes of shared memory that every device has */
@@ -221,7 +223,11 @@ static sl_status plan(const ffn_op *op, sl_gpu_planner *planner, sl_error *err) 
                         sl_cuda_fn_of_type(SL_FN_sl_moe_pairs_up, at->gate.dtype) &&
                         sl_cuda_fn_of_type(SL_FN_sl_moe_pairs_down, at->down.dtype);
     const sl_type mid = mid_type(&f);
-    if (panels && f.places.pairs <= FEW_PAIRS)
+    if (panels && planner->deterministic && f.places.pairs > MOST_PAIRS)
+        return sl_fail(err, SL_UNSUPPORTED,
+                       "%s: %d pairs of rows and experts, deterministic at most %d", planner->label,
+                       f.places.pairs, MOST_PAIRS);
+    if (panels && (planner->deterministic || f.places.pairs <= FEW_PAIRS))
         plan_pairs(&f);
     else if (panels && sl_cuda_gemm_reaches(&op->x->type) && sl_cuda_gemm_reaches(&mid))
         plan_tiles(&f);

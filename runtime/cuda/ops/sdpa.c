@@ -15,8 +15,8 @@ static void add_join(sl_gpu_planner *planner, sl_sdpa_joined launch, int64_t que
     launch.groups = (int32_t)parts_of(launch.splits, launch.group);
     launch.queries = queries;
     const int64_t blocks = parts_of(queries * (launch.width / 4), SL_CUDA_JOIN_THREADS);
-    if (launch.splits <= SL_CUDA_FEW_SPLITS && !launch.out_weights && launch.groups == 1 &&
-        launch.width % 4 == 0 && (uintptr_t)launch.out % 16 == 0 &&
+    if (!planner->deterministic && launch.splits <= SL_CUDA_FEW_SPLITS && !launch.out_weights &&
+        launch.groups == 1 && launch.width % 4 == 0 && (uintptr_t)launch.out % 16 == 0 &&
         blocks >= planner->multiprocessors) {
         SL_CUDA_ADD(planner, SL_CUDA_FN(sl_sdpa_join_few), blocks, SL_CUDA_JOIN_THREADS, launch);
         return;
@@ -144,7 +144,7 @@ static void add_splits(sl_gpu_planner *planner, sl_sdpa_splits *s) {
     const struct wide *wide = wide_of(s);
     s->splits = (int32_t)parts_of(s->capacity, SL_CUDA_SPLIT);
     s->span = SL_CUDA_SPLIT;
-    add_room(planner, s);
+    if (!s->weights) add_room(planner, s);
     wide ? add_few(planner, s, wide) : add_plain(planner, s);
 }
 
@@ -194,7 +194,42 @@ static bool add_many(sl_gpu_planner *planner, sl_sdpa_splits *s, result to) {
     return true;
 }
 
+/* Rows whose splits are in scratch memory at the same time, so that all rows take at most
+ * MOST_BLOCKS blocks of launches. */
+static int32_t rows_at_once(const sl_sdpa_splits *s) {
+    enum { ROOM = 256 << 20, MOST_BLOCKS = SL_GPU_MAX_LAUNCHES / 2 };
+    const int64_t splits = parts_of(s->capacity, SL_CUDA_SPLIT);
+    const int64_t row =
+        (int64_t)s->heads * s->ratio * splits * (s->value_width + 2) * (int64_t)sizeof(float);
+    const int64_t fits = ROOM / row / FEW_ROWS * FEW_ROWS, few = parts_of(s->rows, MOST_BLOCKS);
+    const int64_t least_rows = parts_of(few, FEW_ROWS) * FEW_ROWS;
+    return (int32_t)least(s->rows, fits > least_rows ? fits : least_rows);
+}
+
+/* Any number of rows as few rows, some at a time. */
+static void add_blocks(sl_gpu_planner *planner, const sl_sdpa_splits *all, result to) {
+    const int32_t most = rows_at_once(all);
+    const int64_t query = (int64_t)all->heads * all->ratio;
+    sl_sdpa_splits room = *all;
+    room.rows = most;
+    room.splits = (int32_t)parts_of(all->capacity, SL_CUDA_SPLIT);
+    add_room(planner, &room);
+    for (int32_t first = 0; first < all->rows; first += most) {
+        sl_sdpa_splits s = room;
+        s.rows = (int32_t)least(most, all->rows - first);
+        s.q += first * query * s.width;
+        s.slots += first;
+        s.positions += first;
+        add_splits(planner, &s);
+        add_all_joined(planner, &s, (result){to.out + first * query * s.value_width, to.sinks});
+    }
+}
+
 static void add_whole(sl_gpu_planner *planner, sl_sdpa_splits *s, result to) {
+    if (planner->deterministic) {
+        add_blocks(planner, s, to);
+        return;
+    }
     if (s->rows <= FEW_ROWS) {
         add_splits(planner, s);
         add_all_joined(planner, s, to);
