@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "core/choose.h"
 #include "core/kv.h"
+#include "engine/session/forward_states.h"
 #include "engine/session/rounding.h"
 #include "runtime/devices.h"
 #include <assert.h>
@@ -29,11 +30,20 @@ typedef struct {
     sl_sizing sizing; /* of a sized pass */
 } compiled_forward;
 
+typedef struct {
+    const char *name;
+    void *data;
+    uint64_t bytes, bytes_each; /* of all slots, of one */
+    sl_state_kind kind;
+    sl_type type; /* as declared; the reference evaluator keeps doubles */
+} state;
+
 struct sl_forward {
     sl_forward_options options;
     sl_device_info device_info;
     sl_arena arena;
-    sl_states states;
+    state *states;
+    uint32_t state_count;
     int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS],
         wanted[SL_MAX_FORWARD_ROWS];
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
@@ -52,8 +62,6 @@ struct sl_forward {
     size_t results_bytes;
     sl_forward_stats stats;
 };
-
-enum { STATE_ALIGN = 64 };
 
 static bool has_start(const sl_forward *forward) {
     return forward->options.device && forward->options.device->ops->start;
@@ -79,13 +87,19 @@ static void *memory_of_input(sl_forward *forward, uint64_t input) {
     return memory[input];
 }
 
+static void *state_named(const sl_forward *forward, const char *name) {
+    for (uint32_t i = 0; i < forward->state_count; i++)
+        if (strcmp(forward->states[i].name, name) == 0) return forward->states[i].data;
+    return NULL;
+}
+
 /* What a declared value is bound to. */
 static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     switch (value->kind) {
     case SL_VALUE_INPUT:
         return memory_of_input(forward, value->tag);
     case SL_VALUE_STATE:
-        return sl_states_named(&forward->states, value->name);
+        return state_named(forward, value->name);
     case SL_VALUE_WEIGHT: {
         const sl_weight *weight = sl_weights_find(forward->options.shape.weights, value->name);
         return weight ? (void *)(uintptr_t)weight->data : NULL; /* devices never write weights */
@@ -95,13 +109,52 @@ static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     }
 }
 
+uint64_t sl_forward_state_bytes(const sl_forward_options *options, const sl_type *type) {
+    return options->device ? sl_type_bytes(type)
+                           : (uint64_t)sl_type_elements(type) * sizeof(double);
+}
+
+static sl_status make_state(sl_forward *forward, const sl_value_info *value, sl_error *err) {
+    state *s = &forward->states[forward->state_count];
+    s->bytes = sl_forward_state_bytes(&forward->options, &value->type);
+    s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
+    s->kind = (sl_state_kind)value->tag;
+    s->type = value->type;
+    s->name = sl_arena_copy_text(&forward->arena, value->name, strlen(value->name));
+    if (!s->name) return sl_no_memory(err, "the name of a state", strlen(value->name));
+    forward->state_count++;
+    forward->stats.state_bytes += s->bytes;
+    return SL_OK;
+}
+
+/* The first graph that is made names them all. */
+static sl_status make_states(sl_forward *forward, const sl_graph *graph, sl_error *err) {
+    forward->states = SL_ARENA_NEW_ARRAY(&forward->arena, state, graph->value_count + 1);
+    if (!forward->states) return sl_no_memory(err, "the state table", graph->value_count);
+    for (uint32_t v = 1; v <= graph->value_count; v++)
+        if (graph->values[v].kind == SL_VALUE_STATE)
+            SL_TRY(make_state(forward, &graph->values[v], err));
+    return SL_OK;
+}
+
 /* The state that a forward pass that samples has besides; there is room in the table. */
 static sl_status make_chosen(sl_forward *forward, sl_error *err) {
     const int64_t slots = forward->options.shape.slots;
     const sl_value_info chosen = {.name = SL_FORWARD_CHOSEN,
                                   .type = sl_type_make(SL_DTYPE_i32, 1, slots),
                                   .tag = SL_STATE_SAMPLED};
-    return sl_states_add(&forward->states, &chosen, &forward->arena, err);
+    return make_state(forward, &chosen, err);
+}
+
+/* States start undefined: every state op resets its slot at position 0, attention uses nothing
+ * beyond what it wrote, and what was chosen is asked for only after a choice. */
+static sl_status allocate_states(sl_forward *forward, sl_error *err) {
+    for (uint32_t i = 0; i < forward->state_count; i++) {
+        state *s = &forward->states[i];
+        s->data = sl_state_allocate(&forward->options, s->bytes);
+        if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
+    }
+    return SL_OK;
 }
 
 static void describe_program(sl_forward_stats *stats, const sl_program *program) {
@@ -211,8 +264,7 @@ static sl_status find_sizing(sl_forward *forward, compiled_forward *pass, sl_err
 
 static sl_status compile_forward(sl_forward *forward, compiled_forward *pass, sl_error *err) {
     SL_TRY(build_graph(forward, &pass->shape, &pass->graph, err));
-    if (!forward->states.items)
-        SL_TRY(sl_states_find(&forward->states, pass->graph, &forward->arena, err));
+    if (!forward->states) SL_TRY(make_states(forward, pass->graph, err));
     if (forward->options.device) SL_TRY(load_program(forward, pass, err));
     if (pass->shape.sized) SL_TRY(find_sizing(forward, pass, err));
     return forward->bound ? bind_pass(forward, pass, err) : SL_OK;
@@ -367,14 +419,16 @@ static sl_status compile_usual(sl_forward *forward, sl_error *err) {
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
 }
 
-uint32_t sl_forward_most_kept(const sl_forward *forward) {
-    return forward->most_kept;
-}
-
 /* ---- pages of the KV cache ---- */
 
 static uint32_t pages_each(const sl_forward *forward) {
     return (uint32_t)sl_kv_page_count(forward->options.shape.capacity);
+}
+
+/* Positions that rows which are added to a pass may have (rounding.h). */
+static uint32_t spare_positions(const sl_forward *forward) {
+    const uint32_t capacity = forward->options.shape.capacity, most = SL_MAX_FORWARD_ROWS / 4;
+    return capacity < most ? capacity : most;
 }
 
 /* The tables of a pass: those of more rows than usual are not touched. */
@@ -389,11 +443,8 @@ uint64_t sl_forward_table_bytes(const sl_forward *forward) {
            (uint64_t)sl_forward_pages(&o->shape) * 2 * sizeof(int32_t);
 }
 
-/* A sequence of the rows that are added to passes. */
-static void add_spare_slot(sl_forward *forward) {
-    sl_forward_shape *shape = &forward->options.shape;
-    forward->spare_slot = shape->slots++;
-    if (shape->pages) shape->pages += (uint32_t)sl_kv_page_count(shape->capacity);
+uint32_t sl_forward_most_kept(const sl_forward *forward) {
+    return forward->most_kept;
 }
 
 sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out, sl_error *err) {
@@ -402,8 +453,11 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     forward->options = *options;
     forward->device_info = sl_device_describe(options->device);
     forward->most_kept = sl_rounding_is_due(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
-    if (sl_rounding_is_due(options)) add_spare_slot(forward);
-    forward->states = (sl_states){.device = options->device, .allocator = options->allocator};
+    if (sl_rounding_is_due(options)) {
+        forward->spare_slot = forward->options.shape.slots++;
+        if (options->shape.pages)
+            forward->options.shape.pages += (uint32_t)sl_kv_page_count(spare_positions(forward));
+    }
     sl_arena_init(&forward->arena, options->allocator);
     const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
@@ -413,49 +467,50 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     return status;
 }
 
-static sl_status copy_page(void *ctx, int32_t from, int32_t to, sl_error *err) {
-    return sl_states_copy_page(ctx, from, to, err);
-}
-
 static sl_status make_pages(sl_forward *forward, sl_error *err) {
     const sl_forward_shape *shape = &forward->options.shape;
     const sl_kv_pages_options options = {.count = (uint32_t)sl_forward_pages(shape),
                                          .slots = shape->slots,
                                          .most = pages_each(forward),
-                                         .copy = copy_page,
-                                         .ctx = &forward->states,
+                                         .copy = sl_forward_copy_page,
+                                         .ctx = forward,
                                          .allocator = forward->options.allocator};
     const uint64_t bytes = table_bytes(forward, SL_MAX_FORWARD_ROWS);
-    forward->pages = sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
+    forward->pages = sl_resize(forward->options.allocator, NULL, 0, bytes, SL_STATE_ALIGN);
     if (!forward->pages) return sl_no_memory(err, "the pages of a forward pass", bytes);
-    return sl_kv_pages_create(&options, &forward->kv_pages, err);
+    SL_TRY(sl_kv_pages_create(&options, &forward->kv_pages, err));
+    if (!forward->spare_slot) return SL_OK;
+    return sl_kv_pages_write(forward->kv_pages, forward->spare_slot, 0, spare_positions(forward),
+                             err);
 }
 
 sl_kv_pages *sl_forward_kv_pages(const sl_forward *forward) {
     return forward->kv_pages;
 }
 
-/* The pages of rows [first, last), after those that the rows of a sequence are written to were made
- * so. */
-static sl_status set_pages(sl_forward *forward, uint32_t first, uint32_t last, sl_error *err) {
-    const uint32_t each = pages_each(forward);
-    const int32_t *slots = forward->slots, *positions = forward->positions;
-    for (uint32_t i = first, end; i < last; i = end) {
-        const uint32_t slot = (uint32_t)slots[i];
-        for (end = i + 1; end < last && slots[end] == slots[i];) end++;
-        SL_TRY(sl_kv_pages_write(forward->kv_pages, slot, (uint32_t)positions[i],
-                                 (uint64_t)(uint32_t)positions[end - 1] + 1, err));
-        uint32_t used;
-        const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, &used);
-        for (uint32_t t = i; t < end; t++)
-            memcpy(forward->pages + (size_t)t * each, table, used * sizeof *table);
+/* The pages of rows [first, end), which are of one slot. */
+static void copy_tables(sl_forward *forward, uint32_t slot, uint32_t first, uint32_t end) {
+    uint32_t used;
+    const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, &used);
+    for (uint32_t t = first; t < end; t++)
+        memcpy(forward->pages + (size_t)t * pages_each(forward), table, used * sizeof *table);
+}
+
+/* The pages of each row, after those that the rows of a sequence are written to were made so. */
+static sl_status set_pages(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    for (uint32_t i = 0, end; i < rows->count; i = end) {
+        const uint32_t slot = (uint32_t)rows->slots[i];
+        for (end = i + 1; end < rows->count && rows->slots[end] == rows->slots[i];) end++;
+        SL_TRY(sl_kv_pages_write(forward->kv_pages, slot, (uint32_t)rows->positions[i],
+                                 (uint64_t)(uint32_t)rows->positions[end - 1] + 1, err));
+        copy_tables(forward, slot, i, end);
     }
     return SL_OK;
 }
 
 sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err) {
     forward->options.experts_source = experts;
-    SL_TRY(sl_states_allocate(&forward->states, err));
+    SL_TRY(allocate_states(forward, err));
     SL_TRY(make_pages(forward, err));
     for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
@@ -467,10 +522,12 @@ void sl_forward_destroy(sl_forward *forward) {
     if (!forward) return;
     const sl_allocator *allocator = forward->options.allocator;
     for (uint32_t i = 0; i < forward->most_kept; i++) discard(forward, &forward->kept[i]);
-    sl_states_release(&forward->states);
+    for (uint32_t i = 0; i < forward->state_count; i++)
+        sl_state_release(&forward->options, forward->states[i].data, forward->states[i].bytes);
     sl_kv_pages_destroy(forward->kv_pages);
-    sl_release(allocator, forward->pages, table_bytes(forward, SL_MAX_FORWARD_ROWS), STATE_ALIGN);
-    sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
+    sl_release(allocator, forward->pages, table_bytes(forward, SL_MAX_FORWARD_ROWS),
+               SL_STATE_ALIGN);
+    sl_release(allocator, forward->results, forward->results_bytes, SL_STATE_ALIGN);
     sl_arena_deinit(&forward->arena);
     sl_release(allocator, forward, sizeof *forward, _Alignof(sl_forward));
 }
@@ -478,7 +535,7 @@ void sl_forward_destroy(sl_forward *forward) {
 static sl_status make_results(sl_forward *forward, size_t bytes, sl_error *err) {
     if (bytes <= forward->results_bytes) return SL_OK;
     float *fresh = sl_resize(forward->options.allocator, forward->results, forward->results_bytes,
-                             bytes, STATE_ALIGN);
+                             bytes, SL_STATE_ALIGN);
     if (!fresh) return sl_no_memory(err, "logits", bytes);
     forward->results = fresh;
     forward->results_bytes = bytes;
@@ -520,20 +577,19 @@ static sl_status set_inputs(sl_forward *forward, const sl_forward_rows *rows, sl
 
 sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
     SL_TRY(set_inputs(forward, rows, err));
-    return set_pages(forward, 0, rows->count, err);
+    return set_pages(forward, rows, err);
 }
 
 /* Rows that make a pass as large as its program: the first tokens of a sequence in a slot of their
  * own; wanted rows are repeated. */
-static sl_status add_rows(sl_forward *forward, const sl_forward_rows *rows, const pass_shape *shape,
-                          sl_error *err) {
+static void add_rows(sl_forward *forward, const sl_forward_rows *rows, const pass_shape *shape) {
     for (uint32_t i = rows->count; i < shape->rows; i++) {
         forward->tokens[i] = rows->tokens[0];
         forward->slots[i] = (int32_t)forward->spare_slot;
         forward->positions[i] = (int32_t)(i - rows->count);
     }
     for (uint32_t i = rows->wanted; i < shape->wanted; i++) forward->wanted[i] = 0;
-    return set_pages(forward, rows->count, shape->rows, err);
+    copy_tables(forward, forward->spare_slot, rows->count, shape->rows);
 }
 
 static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
@@ -559,7 +615,7 @@ static sl_status take_pass(sl_forward *forward, pass_shape shape, const sl_forwa
                            compiled_forward **out, sl_error *err) {
     SL_TRY(find_forward(forward, shape, out, err));
     compiled_forward *pass = *out;
-    if (forward->spare_slot) SL_TRY(add_rows(forward, rows, &pass->shape, err));
+    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
     if (pass->shape.sized)
         SL_TRY(forward->options.device->ops->resize(
             pass->executable, &pass->sizing, (const int64_t[]){rows->count, rows->wanted}, err));
@@ -679,9 +735,7 @@ sl_status sl_forward_fetch(sl_forward *forward, sl_forward_result *out, sl_error
 }
 
 sl_forward_stats sl_forward_describe(const sl_forward *forward) {
-    sl_forward_stats stats = forward->stats;
-    stats.state_bytes = forward->states.bytes;
-    return stats;
+    return forward->stats;
 }
 
 const sl_forward_options *sl_forward_options_of(const sl_forward *forward) {
@@ -696,34 +750,9 @@ sl_status sl_forward_prepare(sl_forward *forward, uint32_t rows, uint32_t wanted
     return SL_OK;
 }
 
-uint64_t sl_forward_recurrent_bytes(const sl_forward *forward) {
-    return sl_states_bytes_each(&forward->states, SL_STATE_RECURRENT);
-}
-
-void *sl_forward_checkpoint_create(sl_forward *forward) {
-    return sl_states_checkpoint(&forward->states);
-}
-
-void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint) {
-    sl_states_release_checkpoint(&forward->states, checkpoint);
-}
-
-sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
-                                    sl_error *err) {
-    return sl_states_copy_recurrent(&forward->states, slot, checkpoint, true, err);
-}
-
-sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
-                                    sl_error *err) {
-    return sl_states_copy_recurrent(&forward->states, slot, checkpoint, false, err);
-}
-
 bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out) {
-    if (index >= forward->states.count) return false;
-    *out = forward->states.items[index];
+    if (index >= forward->state_count) return false;
+    const state *s = &forward->states[index];
+    *out = (sl_forward_state){s->name, s->data, s->bytes_each, s->kind, &s->type};
     return true;
-}
-
-uint64_t sl_forward_page_bytes(const sl_forward *forward) {
-    return sl_states_bytes_each(&forward->states, SL_STATE_KV);
 }

@@ -14,7 +14,6 @@
 #include "compiler/eval.h"
 #include "engine/models/architecture.h"
 #include "engine/session/kv_pages.h"
-#include "engine/session/states.h"
 #include "runtime/device.h"
 
 enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8, SL_KEPT_SIZES = 24 };
@@ -152,8 +151,19 @@ SL_CHECKED sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slo
 SL_CHECKED sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
                                                sl_error *err);
 
-/* False: there is no state at the index. */
+/* A state, by index: what all slots, or pages of the KV cache, have of it, one after another
+ * (engine/session/slot.h). */
+typedef struct {
+    const char *name;
+    char *data;          /* device memory; NULL before sl_forward_bind */
+    uint64_t bytes_each; /* of one slot or page */
+    sl_state_kind kind;
+    const sl_type *type; /* as declared; without a device, elements are doubles */
+} sl_forward_state;
+/* False: there is none at the index. */
 bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out);
+/* Bytes that a state of a type takes. */
+uint64_t sl_forward_state_bytes(const sl_forward_options *options, const sl_type *type);
 
 /* The KV cache: bytes of one page, and its pages (NULL before sl_forward_bind). */
 uint64_t sl_forward_page_bytes(const sl_forward *forward);

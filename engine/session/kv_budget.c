@@ -22,7 +22,7 @@ static sl_status measure(const sl_forward_options *options, state_sizes *out, sl
         if (value->kind != SL_VALUE_STATE) continue;
         out->is_recurrent |= value->tag == SL_STATE_RECURRENT;
         if (value->tag == SL_STATE_KV)
-            out->page_bytes += sl_states_bytes(options->device, &value->type);
+            out->page_bytes += sl_forward_state_bytes(options, &value->type);
     }
     sl_graph_destroy(graph);
     return status;

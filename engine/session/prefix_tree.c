@@ -289,7 +289,6 @@ static void consider_end(const sl_prefix_tree *tree, victim *best, node *n, doub
     }
     const uint64_t pages = pages_of(n->count) - pages_of(keeps);
     if (best->of.bytes && tree->recurrent_bytes && bytes == 0 && keeps) return;
-    if (best->of.pages && best->of.bytes == 0 && pages == 0) return;
     bytes += pages * (tree->page_bytes + sizeof(held_page)) + sizeof *n;
     consider(best, n, keeps, 0, cost_of(tokens, bytes, now - n->used));
 }
