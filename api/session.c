@@ -15,7 +15,7 @@
 static sl_status allocate(sl_session *session, uint32_t checkpoints, sl_error *err) {
     const sl_model *model = session->model;
     sl_arena *arena = &session->arena;
-    session->tokens = SL_ARENA_NEW_ARRAY(arena, sl_token, model->context_tokens);
+    session->tokens = SL_ARENA_NEW_ARRAY(arena, sl_token, session->context);
     session->logits = SL_ARENA_NEW_ARRAY(arena, float, model->config.vocab);
     session->candidates =
         SL_ARENA_NEW_ARRAY(arena, sl_candidate, sl_choose_candidates(model->config.vocab));
@@ -23,7 +23,7 @@ static sl_status allocate(sl_session *session, uint32_t checkpoints, sl_error *e
     session->positions = SL_ARENA_NEW_ARRAY(arena, int32_t, session->chunk);
     if (!session->tokens || !session->logits || !session->candidates || !session->slots ||
         !session->positions)
-        return sl_no_memory(err, "a session", model->context_tokens);
+        return sl_no_memory(err, "a session", session->context);
     return sl_checkpoints_init(&session->checkpoints, model->forward, session->slot, checkpoints,
                                err);
 }
@@ -54,6 +54,9 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *given, sl
     if (chunk > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a chunk of %u tokens, wanted at most %d", chunk,
                        SL_MAX_FORWARD_ROWS);
+    if (options.context_tokens > model->context_tokens)
+        return sl_fail(err, SL_INVALID, "a context of %u tokens, the model was opened with %u",
+                       options.context_tokens, model->context_tokens);
     uint32_t slot;
     SL_TRY(take_slot(model, &slot, err));
     sl_arena arena;
@@ -68,6 +71,7 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *given, sl
     session->model = model;
     session->slot = slot;
     session->chunk = chunk;
+    session->context = options.context_tokens ? options.context_tokens : model->context_tokens;
     const sl_status status = allocate(session, options.checkpoints, err);
     if (status == SL_OK)
         *out = session;
@@ -85,6 +89,7 @@ void sl_session_destroy(sl_session *session) {
     sl_keeper_leave(session->model->keeper, session);
     sl_watcher_destroy(sl_watcher_of(session));
     sl_checkpoints_deinit(&session->checkpoints);
+    sl_kv_pages_truncate(sl_forward_kv_pages(session->model->forward), session->slot, 0);
     session->model->slot_taken[session->slot] = false;
     if (session->model->waiting == session) session->model->waiting = NULL;
     if (session->model->drafted == session) session->model->drafted = NULL;
@@ -208,7 +213,7 @@ sl_status sl_session_rewind(sl_session *session, size_t length, sl_error *err) {
 
 sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *err) {
     SL_NEED(session);
-    const uint32_t context = session->model->context_tokens;
+    const uint32_t context = session->context;
     const size_t before = session->length;
     if (before == 0 || session->computed != before || length < before || length > context)
         return sl_fail(err, SL_INVALID,
@@ -217,7 +222,8 @@ sl_status sl_session_fake_context(sl_session *session, size_t length, sl_error *
                        length, before, context);
     (void)pthread_mutex_lock(&session->model->lock);
     sl_status status = sl_session_drain(session, err);
-    if (status == SL_OK) status = sl_forward_fake_kv(session->model->forward, session->slot, err);
+    if (status == SL_OK)
+        status = sl_forward_fake_kv(session->model->forward, session->slot, (uint32_t)length, err);
     if (status == SL_OK) {
         for (size_t i = before; i < length; i++) session->tokens[i] = session->tokens[before - 1];
         session->length = session->computed = session->known = length;

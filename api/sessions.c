@@ -38,7 +38,8 @@ sl_status sl_session_fork(sl_session *session, sl_session **out, sl_error *err) 
     SL_NEED(session && out);
     const sl_session_options options = {.struct_size = sizeof options,
                                         .chunk_tokens = session->chunk,
-                                        .checkpoints = session->checkpoints.capacity};
+                                        .checkpoints = session->checkpoints.capacity,
+                                        .context_tokens = session->context};
     sl_session *fork = NULL;
     SL_TRY(sl_session_create(session->model, &options, &fork, err));
     (void)pthread_mutex_lock(&session->model->lock);
@@ -56,11 +57,10 @@ sl_status sl_session_fork(sl_session *session, sl_session **out, sl_error *err) 
 
 static sl_status check_tokens(const sl_session *session, const sl_token *tokens, size_t count,
                               sl_error *err) {
-    const sl_model *model = session->model;
-    if (count == 0 || count > model->context_tokens)
+    if (count == 0 || count > session->context)
         return sl_fail(err, SL_INVALID, "%zu tokens, wanted 1 to the context of %u", count,
-                       model->context_tokens);
-    return sl_tokens_check(tokens, count, model->config.vocab, err);
+                       session->context);
+    return sl_tokens_check(tokens, count, session->model->config.vocab, err);
 }
 
 static void keep(sl_session *session, bool ends) {
@@ -87,8 +87,9 @@ static sl_status extend_to(sl_session *session, const sl_token *tokens, size_t e
 static sl_status reuse(sl_session *session, const sl_token *tokens, size_t count, sl_reuse *out,
                        sl_error *err) {
     (void)pthread_mutex_lock(&session->model->lock);
+    sl_reuse_plan plan = {.most = count};
     sl_status status = sl_session_drain(session, err);
-    if (status == SL_OK) status = sl_session_reuse(session, tokens, count, count, out, err);
+    if (status == SL_OK) status = sl_session_reuse(session, tokens, count, &plan, out, err);
     (void)pthread_mutex_unlock(&session->model->lock);
     return status;
 }

@@ -5,6 +5,10 @@
  * 16 blocks, D], one row per position; D may differ from that of keys.  Both are f32, both f16,
  * or keys are k16 and values v16.
  *
+ * A sequence has a slot, or pages of SL_KV_PAGE positions: then the first dim counts pages, and a
+ * table of each row says which page has which of its positions.  Pages that begin the tables of
+ * several sequences are shared by them.
+ *
  * k16 and v16 store a row, which is one position of one head, as 16-bit codes: x = scale * code.
  * 16 positions make a block: 16 f32 scales, then 32-bit words of two codes each:
  *   k16: [ceil(D/2), 16], a word has two adjacent elements of a position, zero beyond D
@@ -21,6 +25,7 @@
 
 enum {
     SL_KV_LANES = 16,
+    SL_KV_PAGE = 64, /* positions of a page */
     /* Positions per part of sdpa; the results of the parts are merged in order of position.  The
      * number is fixed so that results do not depend on the division of work. */
     SL_SDPA_PART = 1024,
@@ -36,6 +41,9 @@ typedef struct {
 
 static inline int64_t sl_kv_blocks(int64_t capacity) {
     return (capacity + SL_KV_LANES - 1) / SL_KV_LANES;
+}
+static inline int64_t sl_kv_page_count(int64_t positions) {
+    return (positions + SL_KV_PAGE - 1) / SL_KV_PAGE;
 }
 /* The dtype of values for a dtype of keys. */
 static inline sl_dtype sl_kv_values_dtype(sl_dtype keys) {

@@ -202,7 +202,9 @@ static bool narrow_slots(const question *q, box *b) {
     const bool keys = input_named(q, "cache_k") == (int)q->input;
     const bool values = input_named(q, "cache_v") == (int)q->input;
     const bool writes = sl_input_kind(sl_op_info_of(q->step->op), q->input) == SL_OPERAND_STATE;
-    if (!cut_to_indices(q, (uint32_t)input_named(q, "slots"), 0, 1, 0, b)) return false;
+    const uint32_t slots = (uint32_t)input_named(q, "slots");
+    if (shape_of(q, slots)->rank > 1) return false; /* pages: any number where none is read */
+    if (!cut_to_indices(q, slots, 0, 1, 0, b)) return false;
     if (!keys && !values) return true;
     const void *data = constant_of(q, (uint32_t)positions);
     const int64_t count = sl_type_elements(&q->step->operands[positions].type);

@@ -95,6 +95,9 @@ static void parts_are_declared(void **state) {
         {CACHES "constant %slots : i32[2] = {1, 1} input %positions : i32[2] "
                 "%y = sdpa(%k, %keys, %values, %slots, %positions)" Y,
          2, 2 * 64 * 32, 2 * 64 * 32, 2 * 2 * 64 * 32, 1},
+        {CACHES "constant %slots : i32[2,1] = {1, 1} constant %positions : i32[2] = {20, 40} "
+                "%y = sdpa(%k, %keys, %values, %slots, %positions)" Y,
+         1, 0, 3 * 2 * 4 * 512, 0, 1}, /* pages */
         {"input %k : f32[2,2,8] state %keys : k16[3,2,4,8,16] state %values : v16[3,2,64,8] " AT(
              "1, 1") "%y, %z = kv_append(%k, %k, %slots, %positions, %keys, %values)" Y,
          4, 2 * 4 * (64 + 256), 2 * 4 * (64 + 256), 2 * 4 * (64 + 256), 1},

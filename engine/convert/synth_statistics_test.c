@@ -17,7 +17,7 @@ static const char config[] =
     " \"shared_expert_intermediate_size\": 64, \"tie_word_embeddings\": false}";
 
 static sl_error err;
-static int32_t tokens[ROWS], slots[ROWS], positions[ROWS];
+static int32_t tokens[ROWS], slots[ROWS], positions[ROWS], pages[ROWS]; /* one page */
 
 static void must(sl_status status) {
     if (status != SL_OK) fail_msg("%s", err.message);
@@ -43,6 +43,7 @@ typedef struct {
 
 static void *memory_of_input(uint32_t tag) {
     if (tag == SL_FORWARD_INPUT_TOKENS) return tokens;
+    if (tag == SL_FORWARD_INPUT_PAGES) return pages;
     return tag == SL_FORWARD_INPUT_SLOTS ? slots : positions;
 }
 

@@ -46,6 +46,7 @@ static sl_status open_side(side *s, const comparison *c, const sl_compare_option
     given.compile = *compile;
     given.shape.kv_dtype = common_kv_dtype(c);
     given.shape.slots = 1;
+    given.shape.pages = 0;
     if (!s->model->device) return SL_OK;
     given.chunk_rows = 0;
     SL_TRY(sl_forward_create(&given, &s->forward, err));

@@ -44,7 +44,7 @@ sl_token_cost sl_token_cost_of(const sl_model *model) {
     cost.int8_activations = sl_forward_options_of(model->forward)->compile.int8_activations &&
                             sl_dtype_infos[sl_model_main_dtype(model)].kind == SL_KIND_PANEL;
     cost.recurrent_bytes = 2 * sl_forward_recurrent_bytes(model->forward);
-    cost.kv_bytes_per_position = sl_forward_kv_bytes(model->forward) / model->context_tokens;
+    cost.kv_bytes_per_position = sl_forward_page_bytes(model->forward) / SL_KV_PAGE;
     for (uint32_t l = 0; l < model->config.layers; l++)
         if (!model->config.layer[l].linear) /* scores, and the sum of values */
             cost.operations_per_position += position_operations(&model->config);

@@ -15,6 +15,7 @@ static sl_status prepare(pass *p, sl_error *err) {
     sl_forward_options options = *sl_forward_options_of(p->model->forward);
     options.compile = p->plan->compile;
     options.shape.slots = 1;
+    options.shape.pages = 0;
     options.chunk_rows = 0;
     p->tokens = SL_ARENA_NEW_ARRAY(&p->arena, int32_t, rows);
     p->slots = SL_ARENA_NEW_ARRAY(&p->arena, int32_t, rows);
@@ -64,7 +65,7 @@ static sl_status record(pass *p, sl_inspect_report *report, sl_error *err) {
                               .ctx = p};
     if (p->plan->prove) SL_TRY(sl_prove(&what, report, err));
     if (!p->plan->runs) return SL_OK;
-    if (p->plan->depth) SL_TRY(sl_forward_fake_kv(p->forward, 0, err));
+    if (p->plan->depth) SL_TRY(sl_forward_fake_kv(p->forward, 0, p->model->context_tokens, err));
     return sl_record(&what, p->plan->runs, p->plan->trace_path, report, err);
 }
 

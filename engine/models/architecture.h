@@ -7,6 +7,7 @@
 #ifndef SL_ENGINE_MODELS_ARCHITECTURE_H
 #define SL_ENGINE_MODELS_ARCHITECTURE_H
 #include "compiler/graph.h"
+#include "core/kv.h"
 #include "engine/config/config.h"
 #include "engine/experts/table.h"
 #include "engine/models/roles.h"
@@ -18,6 +19,7 @@
     INPUT(TOKENS, "tokens")       /* i32[rows] */                                                  \
     INPUT(SLOTS, "slots")         /* i32[rows] */                                                  \
     INPUT(POSITIONS, "positions") /* i32[rows] */                                                  \
+    INPUT(PAGES, "pages")         /* i32[rows, pages of a sequence] (core/kv.h) */                 \
     INPUT(WANTED, "wanted")       /* i32[wanted]; there unless every row is wanted, or none */     \
     INPUT(SAMPLING, "how")        /* f64[rows, SL_CHOOSE_COLUMNS] (core/choose.h), if it chooses */
 #define SL_FORWARD_INPUT_SYMBOL(SYMBOL, NAME) SL_FORWARD_INPUT_##SYMBOL,
@@ -69,14 +71,19 @@ typedef struct {
     uint32_t rows, wanted; /* wanted: 0 to rows */
     bool gathers;          /* the wanted rows are an input even if they are all rows */
     bool chooses;
-    bool undivided; /* attention never divides positions among steps, however few rows there are */
-    bool reveals;   /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
+    bool reveals; /* more outputs after these: SL_LAYER_VALUES of each layer, of every row */
     /* Delta nets compute row by row, so that rows are the same bits as in steps of one row. */
-    bool keeps;               /* more outputs: those of SL_LAYER_VALUES that are kept */
-    bool replays;             /* these are inputs, and only the states of delta nets are computed */
+    bool keeps;     /* more outputs: those of SL_LAYER_VALUES that are kept */
+    bool replays;   /* these are inputs, and only the states of delta nets are computed */
+    bool undivided; /* attention never divides positions among steps, however few rows there are */
     uint32_t slots, capacity; /* sequences, and tokens of context each */
+    uint32_t pages;           /* of the KV cache; 0: for all sequences at their full length */
     sl_dtype kv_dtype;        /* of cached keys (core/kv.h): f32, f16 or k16 */
 } sl_forward_shape;
+
+static inline int64_t sl_forward_pages(const sl_forward_shape *s) {
+    return s->pages ? s->pages : s->slots * sl_kv_page_count(s->capacity);
+}
 
 typedef struct sl_builder sl_builder;
 

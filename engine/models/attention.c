@@ -68,9 +68,9 @@ sl_mixer_out_value sl_block_attention(sl_builder *b, sl_attn_input_value x,
     const sl_k_value k = make_key(b, x, options);
     const sl_v_value v = make_value(b, x);
     const sl_kv_shape cache = {.dtype = b->shape->kv_dtype,
-                               .slots = b->shape->slots,
+                               .slots = sl_forward_pages(b->shape),
                                .heads = c->kv_heads,
-                               .capacity = b->shape->capacity,
+                               .capacity = SL_KV_PAGE,
                                .dim = c->head_dim};
     sl_kv kv = {.k = sl_state_kv_k(b, sl_kv_keys(cache))};
     kv.v = sl_state_kv_v(b, sl_kv_values(cache));

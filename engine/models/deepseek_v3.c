@@ -83,9 +83,9 @@ static sl_mixer_out_value attention(sl_builder *b, sl_attn_input_value x) {
     const sl_q_value q = absorbed_queries(b, x);
     const cached_row row = latent_row(b, x);
     sl_kv_shape cache = {.dtype = b->shape->kv_dtype,
-                         .slots = b->shape->slots,
+                         .slots = sl_forward_pages(b->shape),
                          .heads = 1,
-                         .capacity = b->shape->capacity,
+                         .capacity = SL_KV_PAGE,
                          .dim = c->latent_rank + c->rope_dim};
     sl_kv kv = {.k = sl_state_kv_k(b, sl_kv_keys(cache))};
     cache.dim = c->latent_rank;

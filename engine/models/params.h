@@ -149,6 +149,7 @@ static inline sl_chosen_value sl_state_chosen(sl_builder *b) {
 INPUT(tokens, TOKENS)
 INPUT(slots, SLOTS)
 INPUT(positions, POSITIONS)
+INPUT(pages, PAGES)
 INPUT(wanted_rows, WANTED)
 INPUT(choice, SAMPLING)
 #undef INPUT

@@ -27,6 +27,8 @@ sl_hidden_value sl_block_stem(sl_builder *b) {
     sl_graph *g = b->graph;
     sl_tokens_value tokens = sl_input_tokens(b, ids_of(b));
     sl_block_rows(b);
+    b->rows.pages = sl_input_pages(b, sl_type_make(SL_DTYPE_i32, 2, (int64_t)b->shape->rows,
+                                                   sl_kv_page_count(b->shape->capacity)));
     sl_graph_scope(g, "embedding");
     if (b->shape->chooses) {
         b->chosen = sl_state_chosen(b);

@@ -12,7 +12,8 @@
 typedef struct {
     sl_slots_value slots;
     sl_positions_value positions;
-} sl_rows; /* sequence and position of each row */
+    sl_pages_value pages;
+} sl_rows; /* sequence and position of each row, and the pages of the sequence in the KV cache */
 
 /* sl_wire_name(graph, x, weight): out = x weight^T, labelled with the name */
 #define WIRE_LINEAR(NAME, IN_ROLE, WEIGHT_ROLE, OUT_ROLE)                                          \
@@ -233,7 +234,7 @@ static inline sl_kv sl_wire_kv_append(sl_graph *g, sl_kv cache, sl_k_value k, sl
         sl_build_kv_append(g,
                            (sl_kv_append_in){.k = k.value,
                                              .v = v.value,
-                                             .slots = rows.slots.value,
+                                             .slots = rows.pages.value,
                                              .positions = rows.positions.value,
                                              .cache_k = cache.k.value,
                                              .cache_v = cache.v.value},
@@ -264,7 +265,7 @@ static inline sl_attn_parts sl_wire_sdpa_parts(sl_graph *g, sl_q_value q, sl_kv 
         (sl_sdpa_parts_in){.q = q.value,
                            .cache_k = cache.k.value,
                            .cache_v = cache.v.value,
-                           .slots = rows.slots.value,
+                           .slots = rows.pages.value,
                            .positions = rows.positions.value},
         (sl_sdpa_parts_attrs){.scale = options.scale, .window = options.window});
     return (sl_attn_parts){{out.mixes}, {out.weights}};
@@ -289,7 +290,7 @@ static inline sl_attn_out_value sl_wire_sdpa(sl_graph *g, sl_q_value q, sl_kv ca
                       (sl_sdpa_in){.q = q.value,
                                    .cache_k = cache.k.value,
                                    .cache_v = cache.v.value,
-                                   .slots = rows.slots.value,
+                                   .slots = rows.pages.value,
                                    .positions = rows.positions.value},
                       (sl_sdpa_attrs){.scale = options.scale, .window = options.window})
             .out};
@@ -312,7 +313,7 @@ static inline sl_attn_out_value sl_wire_sdpa_sinks(sl_graph *g, sl_q_value q, sl
                             (sl_sdpa_sinks_in){.q = q.value,
                                                .cache_k = cache.k.value,
                                                .cache_v = cache.v.value,
-                                               .slots = rows.slots.value,
+                                               .slots = rows.pages.value,
                                                .positions = rows.positions.value,
                                                .sinks = sinks.value},
                             (sl_sdpa_sinks_attrs){.scale = options.scale, .window = options.window})

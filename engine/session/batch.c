@@ -142,6 +142,19 @@ static void cancel(sl_batch_entry *entry) {
                    entry->session->length);
 }
 
+/* Makes room in the KV cache; without it the session takes no part, and the others do. */
+static bool take_pages(sl_batch_entry *entry) {
+    const sl_session *session = entry->session;
+    sl_kv_pages *pages = sl_forward_kv_pages(session->model->forward);
+    entry->takes_part = sl_kv_pages_write(pages, session->slot, session->computed,
+                                          session->computed + entry->rows, &entry->error) == SL_OK;
+    if (!entry->takes_part) {
+        take_back(entry);
+        entry->completes = false;
+    }
+    return entry->takes_part;
+}
+
 static void fill_rows(sl_batch *batch, sl_batch_entry *entry, sl_forward_rows *pass) {
     const sl_session *session = entry->session;
     entry->first = pass->count;
@@ -170,7 +183,7 @@ static void fill_pass(sl_batch *batch, sl_forward_rows *pass) {
         if (entry->rows > pending) entry->rows = (uint32_t)pending;
         entry->takes_part = entry->rows > 0;
         entry->completes = entry->takes_part && entry->rows == pending;
-        if (entry->takes_part) fill_rows(batch, entry, pass);
+        if (entry->takes_part && take_pages(entry)) fill_rows(batch, entry, pass);
     }
     pass->tokens = batch->tokens;
     pass->slots = batch->slots;

@@ -1,7 +1,7 @@
 /* batch_test.c - Batches on the bundled demo model: what concerns one session does not concern the
  * others, and failures leave a state that goes on with the same bits. */
 #include "base/memory.h"
-#include "engine/session/forward.h"
+#include "engine/session/rounding.h"
 #include "sluice/batch.h"
 #include "tests/support/described.h"
 #include <setjmp.h>
@@ -303,15 +303,15 @@ static void rounded_sizes_are_few(void **state) {
     (void)state;
     uint32_t sizes = 0;
     for (uint32_t rows = 1; rows <= SL_MAX_FORWARD_ROWS; rows++) {
-        const uint32_t rounded = sl_forward_rounded(rows);
+        const uint32_t rounded = sl_rounding_size(rows);
         assert_true(rounded >= rows && rounded <= SL_MAX_FORWARD_ROWS);
         assert_true(4 * (rounded - rows) < rows);
-        assert_int_equal(sl_forward_rounded(rounded), rounded);
-        if (rows > 1) assert_true(rounded >= sl_forward_rounded(rows - 1));
+        assert_int_equal(sl_rounding_size(rounded), rounded);
+        if (rows > 1) assert_true(rounded >= sl_rounding_size(rows - 1));
         sizes += rounded == rows;
     }
-    assert_int_equal(sl_forward_rounded(9), 10);
-    assert_int_equal(sl_forward_rounded(517), 576);
+    assert_int_equal(sl_rounding_size(9), 10);
+    assert_int_equal(sl_rounding_size(517), 576);
     assert_in_range(sizes, 60, 80);
 }
 

@@ -1,10 +1,11 @@
 #include "engine/session/forward.h"
 #include "base/clock.h"
 #include "core/choose.h"
-#include "core/codec.h"
 #include "core/kv.h"
-#include "engine/quant/noise.h"
+#include "engine/session/forward_states.h"
+#include "engine/session/rounding.h"
 #include "runtime/devices.h"
+#include <assert.h>
 #include <string.h>
 
 /* The parameters that a forward pass is compiled for. */
@@ -46,6 +47,8 @@ struct sl_forward {
     int32_t tokens[SL_MAX_FORWARD_ROWS], slots[SL_MAX_FORWARD_ROWS], positions[SL_MAX_FORWARD_ROWS],
         wanted[SL_MAX_FORWARD_ROWS];
     double sampling[SL_MAX_FORWARD_ROWS * SL_CHOOSE_COLUMNS];
+    int32_t *pages;        /* [SL_MAX_FORWARD_ROWS][pages of a sequence]; NULL until it is bound */
+    sl_kv_pages *kv_pages; /* likewise */
     compiled_forward kept[SL_KEPT_SIZES];
     uint32_t most_kept, spare_slot; /* spare_slot: of rows that are added to a pass; 0: none */
     compiled_forward *started;      /* the one under way, or finished last; NULL: none */
@@ -59,22 +62,6 @@ struct sl_forward {
     size_t results_bytes;
     sl_forward_stats stats;
 };
-
-enum { STATE_ALIGN = 64 };
-
-/* Memory for states: the device's own. */
-static void *allocate_state(const sl_forward *forward, uint64_t bytes) {
-    sl_device *device = forward->options.device;
-    return device ? device->ops->allocate(device, bytes)
-                  : sl_resize(forward->options.allocator, NULL, 0, bytes, STATE_ALIGN);
-}
-static void release_state(const sl_forward *forward, void *data, uint64_t bytes) {
-    sl_device *device = forward->options.device;
-    if (device && data)
-        device->ops->release(device, data, bytes);
-    else
-        sl_release(forward->options.allocator, data, bytes, STATE_ALIGN);
-}
 
 static bool has_start(const sl_forward *forward) {
     return forward->options.device && forward->options.device->ops->start;
@@ -94,6 +81,7 @@ static void *memory_of_input(sl_forward *forward, uint64_t input) {
     void *const memory[SL_FORWARD_INPUT_COUNT] = {[SL_FORWARD_INPUT_TOKENS] = forward->tokens,
                                                   [SL_FORWARD_INPUT_SLOTS] = forward->slots,
                                                   [SL_FORWARD_INPUT_POSITIONS] = forward->positions,
+                                                  [SL_FORWARD_INPUT_PAGES] = forward->pages,
                                                   [SL_FORWARD_INPUT_WANTED] = forward->wanted,
                                                   [SL_FORWARD_INPUT_SAMPLING] = forward->sampling};
     return memory[input];
@@ -121,10 +109,14 @@ static void *memory_of(sl_forward *forward, const sl_value_info *value) {
     }
 }
 
+uint64_t sl_forward_state_bytes(const sl_forward_options *options, const sl_type *type) {
+    return options->device ? sl_type_bytes(type)
+                           : (uint64_t)sl_type_elements(type) * sizeof(double);
+}
+
 static sl_status make_state(sl_forward *forward, const sl_value_info *value, sl_error *err) {
     state *s = &forward->states[forward->state_count];
-    s->bytes = forward->options.device ? sl_type_bytes(&value->type)
-                                       : (uint64_t)sl_type_elements(&value->type) * sizeof(double);
+    s->bytes = sl_forward_state_bytes(&forward->options, &value->type);
     s->bytes_each = s->bytes / (uint64_t)value->type.shape.dims[0];
     s->kind = (sl_state_kind)value->tag;
     s->type = value->type;
@@ -159,7 +151,7 @@ static sl_status make_chosen(sl_forward *forward, sl_error *err) {
 static sl_status allocate_states(sl_forward *forward, sl_error *err) {
     for (uint32_t i = 0; i < forward->state_count; i++) {
         state *s = &forward->states[i];
-        s->data = allocate_state(forward, s->bytes);
+        s->data = sl_state_allocate(&forward->options, s->bytes);
         if (!s->data) return sl_no_memory(err, "the state of sequences", s->bytes);
     }
     return SL_OK;
@@ -297,6 +289,7 @@ static sl_status find_forward(sl_forward *forward, pass_shape shape, compiled_fo
         if (pass->shape.sized) continue; /* these stay */
         if (!oldest || pass->last_use < oldest->last_use) oldest = pass;
     }
+    assert(oldest); /* those that stay leave room */
     discard(forward, oldest);
     if (forward->started == oldest) forward->started = NULL;
     if (forward->ran == oldest) forward->ran = NULL;
@@ -395,35 +388,6 @@ static sl_status compile_drafts(sl_forward *forward, sl_error *err) {
     return compile_draft_passes(forward, err);
 }
 
-/* Steps of a quarter of a power of two, from FINE rows on of an eighth. */
-uint32_t sl_forward_rounded(uint32_t rows) {
-    enum { FINE = 64, COARSE = 4 };
-    uint32_t power = 1;
-    while (power <= rows / 2) power *= 2;
-    const uint32_t step = power / (rows > FINE ? 2 * COARSE : COARSE);
-    return step > 1 ? (rows + step - 1) / step * step : rows;
-}
-
-static uint32_t least(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
-/* The wanted rows of a pass are all, or a power of two of them. */
-static pass_shape rounded_shape(const sl_forward *forward, const sl_forward_rows *rows) {
-    const uint32_t most = rows->count > forward->options.chunk_rows ? SL_MAX_FORWARD_ROWS
-                                                                    : forward->options.chunk_rows;
-    pass_shape shape = {.rows = least(sl_forward_rounded(rows->count), most)};
-    if (shape.rows - rows->count > forward->options.shape.capacity) shape.rows = rows->count;
-    if (rows->wanted == rows->count) {
-        shape.wanted = shape.rows;
-        return shape;
-    }
-    while (shape.wanted < rows->wanted) shape.wanted = shape.wanted ? 2 * shape.wanted : 1;
-    shape.wanted = least(shape.wanted, shape.rows);
-    shape.gathers = shape.wanted == shape.rows;
-    return shape;
-}
-
 /* The shape of the pass that computes these rows. */
 static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *rows) {
     if (rows->keeps) return draft_shape(forward, rows->count, false);
@@ -431,7 +395,10 @@ static pass_shape shape_of(const sl_forward *forward, const sl_forward_rows *row
         .rows = rows->count, .wanted = rows->wanted, .reveals = rows->reveals};
     if ((rows->count == 1 && rows->wanted == 1) || rows->reveals || rows->exact || rows->watch)
         return exact;
-    if (forward->spare_slot) return rounded_shape(forward, rows);
+    if (forward->spare_slot) {
+        const sl_rounded_pass size = sl_rounding_pass(&forward->options, rows);
+        return (pass_shape){.rows = size.rows, .wanted = size.wanted, .gathers = size.gathers};
+    }
     if (!sl_forward_is_sized(forward)) return exact;
     for (int kind = 0; kind < SIZED_KINDS; kind++) {
         const pass_shape sized = sized_shape(forward, (sized_kind)kind);
@@ -452,11 +419,28 @@ static sl_status compile_usual(sl_forward *forward, sl_error *err) {
     return has_start(forward) ? make_chosen(forward, err) : SL_OK;
 }
 
-/* Whether passes of several rows are rounded up: each size has a program, and there are several
- * sequences, whose number of rows changes all the time. */
-static bool is_rounded(const sl_forward_options *options) {
-    return options->device && !options->device->ops->resize && options->most_wanted > 0 &&
-           options->chunk_rows >= LEAST_SIZED;
+/* ---- pages of the KV cache ---- */
+
+static uint32_t pages_each(const sl_forward *forward) {
+    return (uint32_t)sl_kv_page_count(forward->options.shape.capacity);
+}
+
+/* Positions that rows which are added to a pass may have (rounding.h). */
+static uint32_t spare_positions(const sl_forward *forward) {
+    const uint32_t capacity = forward->options.shape.capacity, most = SL_MAX_FORWARD_ROWS / 4;
+    return capacity < most ? capacity : most;
+}
+
+/* The tables of a pass: those of more rows than usual are not touched. */
+static uint64_t table_bytes(const sl_forward *forward, uint32_t rows) {
+    return (uint64_t)rows * pages_each(forward) * sizeof *forward->pages;
+}
+
+uint64_t sl_forward_table_bytes(const sl_forward *forward) {
+    const sl_forward_options *o = &forward->options;
+    const uint64_t tables = (uint64_t)o->shape.slots * pages_each(forward) * sizeof(int32_t);
+    return table_bytes(forward, o->chunk_rows ? o->chunk_rows : 1) + tables +
+           (uint64_t)sl_forward_pages(&o->shape) * 2 * sizeof(int32_t);
 }
 
 uint32_t sl_forward_most_kept(const sl_forward *forward) {
@@ -468,8 +452,12 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     if (!forward) return sl_no_memory(err, "the forward pass of a model", sizeof *forward);
     forward->options = *options;
     forward->device_info = sl_device_describe(options->device);
-    forward->most_kept = is_rounded(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
-    if (is_rounded(options)) forward->spare_slot = forward->options.shape.slots++;
+    forward->most_kept = sl_rounding_is_due(options) ? SL_KEPT_SIZES : SL_KEPT_FORWARDS;
+    if (sl_rounding_is_due(options)) {
+        forward->spare_slot = forward->options.shape.slots++;
+        if (options->shape.pages)
+            forward->options.shape.pages += (uint32_t)sl_kv_page_count(spare_positions(forward));
+    }
     sl_arena_init(&forward->arena, options->allocator);
     const sl_status status = compile_usual(forward, err);
     if (status == SL_OK)
@@ -479,9 +467,51 @@ sl_status sl_forward_create(const sl_forward_options *options, sl_forward **out,
     return status;
 }
 
+static sl_status make_pages(sl_forward *forward, sl_error *err) {
+    const sl_forward_shape *shape = &forward->options.shape;
+    const sl_kv_pages_options options = {.count = (uint32_t)sl_forward_pages(shape),
+                                         .slots = shape->slots,
+                                         .most = pages_each(forward),
+                                         .copy = sl_forward_copy_page,
+                                         .ctx = forward,
+                                         .allocator = forward->options.allocator};
+    const uint64_t bytes = table_bytes(forward, SL_MAX_FORWARD_ROWS);
+    forward->pages = sl_resize(forward->options.allocator, NULL, 0, bytes, SL_STATE_ALIGN);
+    if (!forward->pages) return sl_no_memory(err, "the pages of a forward pass", bytes);
+    SL_TRY(sl_kv_pages_create(&options, &forward->kv_pages, err));
+    if (!forward->spare_slot) return SL_OK;
+    return sl_kv_pages_write(forward->kv_pages, forward->spare_slot, 0, spare_positions(forward),
+                             err);
+}
+
+sl_kv_pages *sl_forward_kv_pages(const sl_forward *forward) {
+    return forward->kv_pages;
+}
+
+/* The pages of rows [first, end), which are of one slot. */
+static void copy_tables(sl_forward *forward, uint32_t slot, uint32_t first, uint32_t end) {
+    uint32_t used;
+    const int32_t *table = sl_kv_pages_of(forward->kv_pages, slot, &used);
+    for (uint32_t t = first; t < end; t++)
+        memcpy(forward->pages + (size_t)t * pages_each(forward), table, used * sizeof *table);
+}
+
+/* The pages of each row, after those that the rows of a sequence are written to were made so. */
+static sl_status set_pages(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    for (uint32_t i = 0, end; i < rows->count; i = end) {
+        const uint32_t slot = (uint32_t)rows->slots[i];
+        for (end = i + 1; end < rows->count && rows->slots[end] == rows->slots[i];) end++;
+        SL_TRY(sl_kv_pages_write(forward->kv_pages, slot, (uint32_t)rows->positions[i],
+                                 (uint64_t)(uint32_t)rows->positions[end - 1] + 1, err));
+        copy_tables(forward, slot, i, end);
+    }
+    return SL_OK;
+}
+
 sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err) {
     forward->options.experts_source = experts;
     SL_TRY(allocate_states(forward, err));
+    SL_TRY(make_pages(forward, err));
     for (uint32_t i = 0; i < forward->most_kept; i++)
         if (forward->kept[i].graph) SL_TRY(bind_pass(forward, &forward->kept[i], err));
     forward->bound = true;
@@ -493,8 +523,11 @@ void sl_forward_destroy(sl_forward *forward) {
     const sl_allocator *allocator = forward->options.allocator;
     for (uint32_t i = 0; i < forward->most_kept; i++) discard(forward, &forward->kept[i]);
     for (uint32_t i = 0; i < forward->state_count; i++)
-        release_state(forward, forward->states[i].data, forward->states[i].bytes);
-    sl_release(allocator, forward->results, forward->results_bytes, STATE_ALIGN);
+        sl_state_release(&forward->options, forward->states[i].data, forward->states[i].bytes);
+    sl_kv_pages_destroy(forward->kv_pages);
+    sl_release(allocator, forward->pages, table_bytes(forward, SL_MAX_FORWARD_ROWS),
+               SL_STATE_ALIGN);
+    sl_release(allocator, forward->results, forward->results_bytes, SL_STATE_ALIGN);
     sl_arena_deinit(&forward->arena);
     sl_release(allocator, forward, sizeof *forward, _Alignof(sl_forward));
 }
@@ -502,7 +535,7 @@ void sl_forward_destroy(sl_forward *forward) {
 static sl_status make_results(sl_forward *forward, size_t bytes, sl_error *err) {
     if (bytes <= forward->results_bytes) return SL_OK;
     float *fresh = sl_resize(forward->options.allocator, forward->results, forward->results_bytes,
-                             bytes, STATE_ALIGN);
+                             bytes, SL_STATE_ALIGN);
     if (!fresh) return sl_no_memory(err, "logits", bytes);
     forward->results = fresh;
     forward->results_bytes = bytes;
@@ -525,7 +558,7 @@ static sl_status evaluator_result(sl_forward *forward, const compiled_forward *p
     return SL_OK;
 }
 
-sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+static sl_status set_inputs(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
     if (rows->count == 0 || rows->count > SL_MAX_FORWARD_ROWS)
         return sl_fail(err, SL_INVALID, "a forward pass of %u rows, wanted 1 to %d", rows->count,
                        SL_MAX_FORWARD_ROWS);
@@ -542,6 +575,11 @@ sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, 
     return SL_OK;
 }
 
+sl_status sl_forward_set_rows(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
+    SL_TRY(set_inputs(forward, rows, err));
+    return set_pages(forward, rows, err);
+}
+
 /* Rows that make a pass as large as its program: the first tokens of a sequence in a slot of their
  * own; wanted rows are repeated. */
 static void add_rows(sl_forward *forward, const sl_forward_rows *rows, const pass_shape *shape) {
@@ -551,6 +589,7 @@ static void add_rows(sl_forward *forward, const sl_forward_rows *rows, const pas
         forward->positions[i] = (int32_t)(i - rows->count);
     }
     for (uint32_t i = rows->wanted; i < shape->wanted; i++) forward->wanted[i] = 0;
+    copy_tables(forward, forward->spare_slot, rows->count, shape->rows);
 }
 
 static sl_forward_result result_of(const sl_device_ops *ops, const sl_executable *executable) {
@@ -576,6 +615,7 @@ static sl_status take_pass(sl_forward *forward, pass_shape shape, const sl_forwa
                            compiled_forward **out, sl_error *err) {
     SL_TRY(find_forward(forward, shape, out, err));
     compiled_forward *pass = *out;
+    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
     if (pass->shape.sized)
         SL_TRY(forward->options.device->ops->resize(
             pass->executable, &pass->sizing, (const int64_t[]){rows->count, rows->wanted}, err));
@@ -590,7 +630,6 @@ sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows, sl_fo
     const double compiled_before = forward->stats.compile_seconds;
     SL_TRY(sl_forward_set_rows(forward, rows, err));
     SL_TRY(take_pass(forward, shape_of(forward, rows), rows, &pass, err));
-    if (forward->spare_slot) add_rows(forward, rows, &pass->shape);
     *out = (sl_forward_result){0};
     if (pass->evaluator) {
         SL_TRY(sl_evaluator_run(pass->evaluator, err));
@@ -657,7 +696,7 @@ sl_status sl_forward_keep(sl_forward *forward, sl_error *err) {
 
 sl_status sl_forward_replay(sl_forward *forward, const sl_forward_rows *rows, sl_error *err) {
     compiled_forward *pass;
-    SL_TRY(sl_forward_set_rows(forward, rows, err));
+    SL_TRY(set_inputs(forward, rows, err)); /* what is cached stays */
     SL_TRY(take_pass(forward, draft_shape(forward, rows->count, true), rows, &pass, err));
     if (pass->evaluator) return sl_evaluator_run(pass->evaluator, err);
     return forward->options.device->ops->run(pass->executable, err);
@@ -711,108 +750,9 @@ sl_status sl_forward_prepare(sl_forward *forward, uint32_t rows, uint32_t wanted
     return SL_OK;
 }
 
-uint64_t sl_forward_recurrent_bytes(const sl_forward *forward) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        if (forward->states[i].kind == SL_STATE_RECURRENT) bytes += forward->states[i].bytes_each;
-    return bytes;
-}
-
-void *sl_forward_checkpoint_create(sl_forward *forward) {
-    return allocate_state(forward, sl_forward_recurrent_bytes(forward));
-}
-
-void sl_forward_checkpoint_destroy(sl_forward *forward, void *checkpoint) {
-    if (checkpoint) release_state(forward, checkpoint, sl_forward_recurrent_bytes(forward));
-}
-
-/* Walks the recurrent states of a slot, in either direction. */
-static sl_status copy_recurrent(sl_forward *forward, uint32_t slot, char *checkpoint, bool save,
-                                sl_error *err) {
-    sl_device *device = forward->options.device;
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        const state *s = &forward->states[i];
-        if (s->kind != SL_STATE_RECURRENT) continue;
-        char *here = (char *)s->data + slot * s->bytes_each;
-        char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
-        if (device)
-            SL_TRY(device->ops->copy_within(device, to, from, s->bytes_each, err));
-        else
-            memcpy(to, from, s->bytes_each);
-        checkpoint += s->bytes_each;
-    }
-    return SL_OK;
-}
-
-sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
-                                    sl_error *err) {
-    return copy_recurrent(forward, slot, checkpoint, true, err);
-}
-
-sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
-                                    sl_error *err) {
-    return copy_recurrent(forward, slot, checkpoint, false, err);
-}
-
 bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out) {
     if (index >= forward->state_count) return false;
     const state *s = &forward->states[index];
     *out = (sl_forward_state){s->name, s->data, s->bytes_each, s->kind, &s->type};
     return true;
-}
-
-uint64_t sl_forward_kv_bytes(const sl_forward *forward) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < forward->state_count; i++)
-        if (forward->states[i].kind == SL_STATE_KV) bytes += forward->states[i].bytes_each;
-    return bytes;
-}
-
-static void fill_with_codes(const sl_type *type, void *into, uint64_t seed, float *row) {
-    const int64_t rows = sl_kv_rows(type), width = sl_type_elements(type) / rows;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t d = 0; d < width; d++)
-            row[d] = sl_noise_normal(seed, (uint64_t)(i * width + d));
-        sl_kv_store_row(type, into, i, row);
-    }
-}
-
-static sl_status fill_with_noise(sl_forward *forward, const state *s, void *into, uint64_t seed,
-                                 sl_error *err) {
-    const uint64_t f32s = s->bytes_each / sizeof(float), f16s = s->bytes_each / sizeof(uint16_t);
-    sl_type one = s->type;
-    one.shape.dims[0] = 1;
-    if (s->type.dtype == SL_DTYPE_f32)
-        for (uint64_t i = 0; i < f32s; i++) ((float *)into)[i] = sl_noise_normal(seed, i);
-    else if (s->type.dtype == SL_DTYPE_f16)
-        for (uint64_t i = 0; i < f16s; i++)
-            ((uint16_t *)into)[i] = sl_f16_from_f32(sl_noise_normal(seed, i));
-    else if (sl_dtype_infos[s->type.dtype].kind == SL_KIND_CACHE) {
-        const size_t bytes = (size_t)(sl_type_elements(&one) / sl_kv_rows(&one)) * sizeof(float);
-        float *row = sl_resize(forward->options.allocator, NULL, 0, bytes, sizeof *row);
-        if (!row) return sl_no_memory(err, "a row of the cache", bytes);
-        fill_with_codes(&one, into, seed, row);
-        sl_release(forward->options.allocator, row, bytes, sizeof *row);
-    } else
-        return sl_fail(err, SL_UNSUPPORTED, "state '%s' is %s, which cannot be simulated", s->name,
-                       sl_dtype_infos[s->type.dtype].name);
-    return SL_OK;
-}
-
-sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, sl_error *err) {
-    sl_device *device = forward->options.device;
-    if (!device) return sl_fail(err, SL_UNSUPPORTED, "a context can only be simulated on a device");
-    for (uint32_t i = 0; i < forward->state_count; i++) {
-        const state *s = &forward->states[i];
-        if (s->kind != SL_STATE_KV) continue;
-        void *noise = sl_resize(forward->options.allocator, NULL, 0, s->bytes_each, STATE_ALIGN);
-        if (!noise) return sl_no_memory(err, "a simulated context", s->bytes_each);
-        sl_status status = fill_with_noise(forward, s, noise, i, err);
-        if (status == SL_OK)
-            status = device->ops->copy_in(device, (char *)s->data + slot * s->bytes_each, noise,
-                                          s->bytes_each, err);
-        sl_release(forward->options.allocator, noise, s->bytes_each, STATE_ALIGN);
-        SL_TRY(status);
-    }
-    return SL_OK;
 }

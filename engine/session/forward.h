@@ -13,6 +13,7 @@
 #include "compiler/compile.h"
 #include "compiler/eval.h"
 #include "engine/models/architecture.h"
+#include "engine/session/kv_pages.h"
 #include "runtime/device.h"
 
 enum { SL_MAX_FORWARD_ROWS = 4096, SL_KEPT_FORWARDS = 8, SL_KEPT_SIZES = 24 };
@@ -81,12 +82,11 @@ void sl_forward_destroy(sl_forward *forward);
 /* Whether passes of 2 to chunk_rows rows, with up to most_wanted of them wanted, need no program of
  * their own. */
 bool sl_forward_is_sized(const sl_forward *forward);
-/* The size of the program that runs a pass of so many rows, where sizes are rounded up; ascending
- * with `rows`, and less than a quarter more. */
-uint32_t sl_forward_rounded(uint32_t rows);
 /* Programs that are kept at most. */
 uint32_t sl_forward_most_kept(const sl_forward *forward);
-/* Allocates the states and binds everything; the weights have been read.  Nothing runs before. */
+/* Allocates the states and binds everything; the weights have been read.  Nothing runs before.  A
+ * pass makes the positions of its rows writable in the pages of the KV cache, and fails if there is
+ * none left. */
 SL_CHECKED sl_status sl_forward_bind(sl_forward *forward, sl_expert_source *experts, sl_error *err);
 SL_CHECKED sl_status sl_forward_run(sl_forward *forward, const sl_forward_rows *rows,
                                     sl_forward_result *out, sl_error *err);
@@ -151,19 +151,26 @@ SL_CHECKED sl_status sl_forward_save_recurrent(sl_forward *forward, uint32_t slo
 SL_CHECKED sl_status sl_forward_load_recurrent(sl_forward *forward, uint32_t slot, void *checkpoint,
                                                sl_error *err);
 
-/* A state, by index: what all slots have of it, one after another (engine/session/slot.h). */
+/* A state, by index: what all slots, or pages of the KV cache, have of it, one after another
+ * (engine/session/slot.h). */
 typedef struct {
     const char *name;
     char *data;          /* device memory; NULL before sl_forward_bind */
-    uint64_t bytes_each; /* of one slot */
+    uint64_t bytes_each; /* of one slot or page */
     sl_state_kind kind;
     const sl_type *type; /* as declared; without a device, elements are doubles */
 } sl_forward_state;
 /* False: there is none at the index. */
 bool sl_forward_state_at(const sl_forward *forward, uint32_t index, sl_forward_state *out);
+/* Bytes that a state of a type takes. */
+uint64_t sl_forward_state_bytes(const sl_forward_options *options, const sl_type *type);
 
-/* The KV cache: bytes of one slot at full context length. */
-uint64_t sl_forward_kv_bytes(const sl_forward *forward);
-/* Fills the KV cache of the slot with noise, as if all its positions had been computed. */
-SL_CHECKED sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, sl_error *err);
+/* The KV cache: bytes of one page, and its pages (NULL before sl_forward_bind). */
+uint64_t sl_forward_page_bytes(const sl_forward *forward);
+sl_kv_pages *sl_forward_kv_pages(const sl_forward *forward);
+/* Memory of the tables that say which pages there are, in passes of as many rows as usual. */
+uint64_t sl_forward_table_bytes(const sl_forward *forward);
+/* Fills the first positions of a slot in the KV cache with noise, as if they had been computed. */
+SL_CHECKED sl_status sl_forward_fake_kv(sl_forward *forward, uint32_t slot, uint32_t positions,
+                                        sl_error *err);
 #endif

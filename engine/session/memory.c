@@ -40,16 +40,18 @@ static uint64_t loading_bytes(const sl_model *model, const sl_memory_use *use) {
 void sl_memory_measure(const sl_model *model, uint64_t expert_bytes, sl_memory_use *use) {
     const sl_device_stats device = sl_device_stats_of(model->device);
     const sl_checkpoint_memory checkpoints = sl_checkpoints_memory(model->forward, 0);
+    const uint64_t prefix_pages = model->prefix_pages * sl_forward_page_bytes(model->forward);
     *use = (sl_memory_use){.struct_size = sizeof *use};
     use->weight_bytes = sl_weights_bytes(&model->weights);
     use->expert_bytes = expert_bytes;
-    use->session_bytes = (uint64_t)model->slots * session_bytes(model);
+    use->session_bytes =
+        (uint64_t)model->slots * session_bytes(model) + sl_forward_table_bytes(model->forward);
     if (device.total_bytes == 0) { /* it uses host memory */
-        use->state_bytes = sl_forward_describe(model->forward).state_bytes;
+        use->state_bytes = sl_forward_describe(model->forward).state_bytes - prefix_pages;
         use->checkpoint_bytes = (uint64_t)model->slots * checkpoints.count * checkpoints.bytes_each;
         use->workspace_bytes = device.workspace_bytes;
     }
-    use->prefix_bytes = model->prefix_bytes;
+    use->prefix_bytes = model->prefix_host_bytes + (device.total_bytes == 0 ? prefix_pages : 0);
     use->program_bytes = model->program_bytes;
     use->text_bytes = model->text_meter.bytes;
     use->file_bytes = model->file_bytes;

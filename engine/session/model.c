@@ -5,6 +5,7 @@
 #include "engine/models/unused.h"
 #include "engine/session/compile_options.h"
 #include "engine/session/draft.h"
+#include "engine/session/kv_budget.h"
 #include "engine/session/memory.h"
 #include "engine/session/prefixes.h"
 #include <stdio.h>
@@ -196,6 +197,7 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
     SL_TRY(sl_compiler_options_parse(options->compile, &given.compile, err));
     if (target && target->schedule != SL_SCHEDULE_LEVELS) given.compile.model = target->schedule;
     SL_TRY(choose_kv_dtype(options->kv, model, &given.compile, &given.shape.kv_dtype, err));
+    SL_TRY(sl_kv_budget_choose(model, options, &given, err));
     SL_TRY(sl_forward_create(&given, &model->forward, err));
     model->program_bytes = count_program_bytes(model);
     model->loading_bytes = sl_weights_loading_bytes(&model->weights);

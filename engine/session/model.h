@@ -42,7 +42,8 @@ struct sl_model {
     struct sl_prefix_tree *prefixes;
     struct sl_prefix_disk *prefixes_on_disk;
     struct sl_keeper *keeper; /* writes to that disk for schedulers; NULL: none does */
-    uint64_t prefix_bytes;    /* budget of those in memory */
+    uint64_t prefix_bytes;    /* budget of those in memory: pages of the KV cache, and the rest */
+    uint64_t prefix_pages, prefix_host_bytes;
     /* The session whose logits are still in the result of the last forward pass; NULL: none. */
     struct sl_session *waiting;
     /* The session whose draft's rows are kept; NULL: none. */

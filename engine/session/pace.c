@@ -60,7 +60,7 @@ static uint32_t most_skipped(const sl_pace *pace) {
 static void settle(sl_pace *pace, const sl_pace_step *step) {
     const double most = MOST_SKIPPED * pace->target;
     pace->skipped = step->prefilled ? 0 : pace->skipped + 1;
-    pace->owed = step->decoded ? pace->owed + step->seconds - pace->target : 0;
+    pace->owed = step->decoded ? pace->owed + seconds_of(step) - pace->target : 0;
     if (pace->owed < -pace->target) pace->owed = -pace->target;
     if (pace->owed > most) pace->owed = most;
 }

@@ -104,6 +104,7 @@ static void compiling_changes_nothing(void **state) {
         for (int i = 0; i < 6; i++) {
             const uint32_t rows = i % 2 ? sl_pace_rows(pace, true) : 0;
             sl_pace_note(pace, &(sl_pace_step){.decoded = 4,
+                                               .rows = 4,
                                                .prefilled = rows,
                                                .seconds = seconds_of(0.02, 1e-3, 4, rows) + more,
                                                .compile_seconds = more});

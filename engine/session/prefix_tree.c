@@ -4,14 +4,13 @@
 #include <assert.h>
 #include <string.h>
 
-enum { TRIMMED_BLOCKS = 64, ALIGN = 64 };
-static const uint64_t pointer_bytes = sizeof(void *);
+enum { TRIMMED_PAGES = 16, ALIGN = 64 };
 
-/* Tokens of a block, and their keys and values behind them. */
+/* A page of the KV cache, with a reference, and the tokens of its positions. */
 typedef struct {
-    sl_token tokens[SL_KV_LANES];
-    char data[];
-} block;
+    int32_t page;
+    sl_token tokens[SL_KV_PAGE];
+} held_page;
 
 /* Recurrent state after `length` tokens of the sequence. */
 typedef struct {
@@ -23,9 +22,9 @@ typedef struct {
 typedef struct node {
     struct node *parent, *child, *next;
     uint64_t from, count; /* positions */
-    block **blocks;       /* of them; the last may be partly used */
+    held_page *pages;     /* of them; the last may be partly used */
     kept_state *kept;     /* ascending, from < length <= from + count */
-    uint32_t block_room, kept_room, kept_count;
+    uint32_t page_room, kept_room, kept_count;
     uint32_t stamp; /* of the walk that is going on: nothing of it is dropped */
     bool reported;  /* as dropped, and nothing was added since */
     double used;
@@ -33,7 +32,10 @@ typedef struct node {
 
 struct sl_prefix_tree {
     sl_prefix_tree_options options;
-    uint64_t block_bytes, recurrent_bytes, bytes; /* block: with its tokens */
+    sl_kv_pages *pages;
+    uint64_t page_bytes, recurrent_bytes;
+    uint64_t bytes;      /* of nodes and recurrent states */
+    uint64_t page_count; /* references */
     uint32_t stamp;
     node root;
 };
@@ -46,14 +48,26 @@ static void *resize(sl_prefix_tree *tree, void *old, uint64_t old_bytes, uint64_
     return fresh;
 }
 
-static bool make_block_room(sl_prefix_tree *tree, node *n, uint64_t count) {
-    if (count <= n->block_room) return true;
+static uint64_t pages_of(uint64_t positions) {
+    return (uint64_t)sl_kv_page_count((int64_t)positions);
+}
+
+static bool make_page_room(sl_prefix_tree *tree, node *n, uint64_t count) {
+    if (count <= n->page_room) return true;
     const uint64_t room = count + count / 8;
-    block **fresh = resize(tree, n->blocks, n->block_room * pointer_bytes, room * pointer_bytes);
+    held_page *fresh = resize(tree, n->pages, n->page_room * sizeof *fresh, room * sizeof *fresh);
     if (!fresh) return false;
-    n->blocks = fresh;
-    n->block_room = (uint32_t)room;
+    n->pages = fresh;
+    n->page_room = (uint32_t)room;
     return true;
+}
+
+/* Takes a reference to a page that somebody has, in place of an old one if there is one. */
+static void hold(sl_prefix_tree *tree, held_page *to, int32_t page, bool replaces) {
+    sl_kv_pages_retain(tree->pages, page);
+    if (replaces) sl_kv_pages_release(tree->pages, to->page);
+    tree->page_count += !replaces;
+    to->page = page;
 }
 
 static bool make_kept_room(sl_prefix_tree *tree, node *n) {
@@ -73,8 +87,10 @@ static void drop_kept(sl_prefix_tree *tree, node *n, uint32_t index) {
 }
 
 static void cut(sl_prefix_tree *tree, node *n, uint64_t count) {
-    for (uint64_t b = sl_blocks_of(count); b < sl_blocks_of(n->count); b++)
-        (void)resize(tree, n->blocks[b], tree->block_bytes, 0);
+    for (uint64_t i = pages_of(count); i < pages_of(n->count); i++) {
+        sl_kv_pages_release(tree->pages, n->pages[i].page);
+        tree->page_count--;
+    }
     n->count = count;
     while (n->kept_count && n->kept[n->kept_count - 1].length > n->from + count)
         drop_kept(tree, n, n->kept_count - 1);
@@ -89,7 +105,7 @@ static void unlink_node(node *n) {
 /* A leaf. */
 static void destroy_node(sl_prefix_tree *tree, node *n) {
     cut(tree, n, 0);
-    (void)resize(tree, n->blocks, n->block_room * pointer_bytes, 0);
+    (void)resize(tree, n->pages, n->page_room * sizeof *n->pages, 0);
     (void)resize(tree, n->kept, n->kept_room * sizeof *n->kept, 0);
     (void)resize(tree, n, sizeof *n, 0);
 }
@@ -111,7 +127,8 @@ sl_status sl_prefix_tree_create(const sl_prefix_tree_options *options, sl_prefix
     sl_prefix_tree *tree = sl_allocate(options->allocator, sizeof *tree, _Alignof(sl_prefix_tree));
     if (!tree) return sl_no_memory(err, "a prefix cache", sizeof *tree);
     tree->options = *options;
-    tree->block_bytes = sizeof(block) + sl_slot_block_bytes(options->forward);
+    tree->pages = sl_forward_kv_pages(options->forward);
+    tree->page_bytes = sl_forward_page_bytes(options->forward);
     tree->recurrent_bytes = sl_forward_recurrent_bytes(options->forward);
     *out = tree;
     return SL_OK;
@@ -136,12 +153,12 @@ void sl_prefix_tree_destroy(sl_prefix_tree *tree) {
         destroy_node(tree, n);
         n = next;
     }
-    assert(tree->bytes == 0);
+    assert(tree->bytes == 0 && tree->page_count == 0);
     sl_release(tree->options.allocator, tree, sizeof *tree, _Alignof(sl_prefix_tree));
 }
 
-uint64_t sl_prefix_tree_bytes(const sl_prefix_tree *tree) {
-    return tree->bytes;
+sl_prefix_tree_use sl_prefix_tree_describe(const sl_prefix_tree *tree) {
+    return (sl_prefix_tree_use){tree->bytes, tree->page_count};
 }
 
 /* ---- finding ---- */
@@ -151,7 +168,7 @@ static uint64_t same_tokens(const node *n, const sl_token *tokens, uint64_t coun
     const sl_token *given = tokens + n->from;
     const uint64_t most = count - n->from < n->count ? count - n->from : n->count;
     uint64_t same = 0;
-    while (same < most && n->blocks[same / SL_KV_LANES]->tokens[same % SL_KV_LANES] == given[same])
+    while (same < most && n->pages[same / SL_KV_PAGE].tokens[same % SL_KV_PAGE] == given[same])
         same++;
     return same;
 }
@@ -225,8 +242,14 @@ const void *sl_prefix_tree_recurrent(sl_prefix_tree *tree, const sl_token *token
 
 /* ---- dropping ---- */
 
+/* What there is too much of, or will be. */
+typedef struct {
+    uint64_t pages, bytes;
+} shortage;
+
 /* What is dropped at once, and what it costs. */
 typedef struct {
+    shortage of; /* what it must be good for */
     node *from;
     uint64_t keeps; /* of its positions; all: only the state of an index goes */
     uint32_t index;
@@ -242,7 +265,7 @@ static uint64_t kept_before(const node *n, uint32_t index) {
 
 static void consider(victim *best, node *n, uint64_t keeps, uint32_t index, double cost) {
     if (best->from && cost >= best->cost) return;
-    *best = (victim){n, keeps, index, cost};
+    *best = (victim){best->of, n, keeps, index, cost};
 }
 
 static double cost_of(uint64_t tokens, uint64_t bytes, double age) {
@@ -252,8 +275,8 @@ static double cost_of(uint64_t tokens, uint64_t bytes, double age) {
 /* The end of a leaf. */
 static void consider_end(const sl_prefix_tree *tree, victim *best, node *n, double now) {
     uint64_t keeps = 0, tokens = n->count, bytes = 0;
-    if (tree->recurrent_bytes == 0 && sl_blocks_of(n->count) > TRIMMED_BLOCKS) {
-        keeps = (sl_blocks_of(n->count) - TRIMMED_BLOCKS) * SL_KV_LANES;
+    if (tree->recurrent_bytes == 0 && pages_of(n->count) > TRIMMED_PAGES) {
+        keeps = (pages_of(n->count) - TRIMMED_PAGES) * SL_KV_PAGE;
         tokens = n->count - keeps;
     }
     if (tree->recurrent_bytes && n->kept_count) {
@@ -264,17 +287,19 @@ static void consider_end(const sl_prefix_tree *tree, victim *best, node *n, doub
     } else if (tree->recurrent_bytes) {
         tokens = 0; /* no session can continue there */
     }
-    bytes += (sl_blocks_of(n->count) - sl_blocks_of(keeps)) * tree->block_bytes + sizeof *n;
+    const uint64_t pages = pages_of(n->count) - pages_of(keeps);
+    if (best->of.bytes && tree->recurrent_bytes && bytes == 0 && keeps) return;
+    bytes += pages * (tree->page_bytes + sizeof(held_page)) + sizeof *n;
     consider(best, n, keeps, 0, cost_of(tokens, bytes, now - n->used));
 }
 
-static victim find_victim(sl_prefix_tree *tree) {
+static victim find_victim(sl_prefix_tree *tree, shortage of) {
     const double now = sl_clock_seconds();
-    victim best = {0};
+    victim best = {.of = of};
     for (node *n = first_leaf(&tree->root); n != &tree->root; n = after(n)) {
         if (n->stamp == tree->stamp) continue;
         if (!n->child) consider_end(tree, &best, n, now);
-        for (uint32_t i = 0; i + !n->child < n->kept_count; i++) {
+        for (uint32_t i = 0; of.bytes && i + !n->child < n->kept_count; i++) {
             const uint64_t tokens = n->kept[i].length - kept_before(n, i);
             consider(&best, n, n->count, i,
                      cost_of(tokens, tree->recurrent_bytes, now - n->kept[i].used));
@@ -298,12 +323,18 @@ static sl_status give_recurrent(void *ctx, uint32_t index, void *out, sl_error *
 }
 
 static sl_status give_blocks(void *ctx, uint64_t first, uint64_t count, void *out, sl_error *err) {
+    enum { EACH = SL_KV_PAGE / SL_KV_LANES };
     const leaf_source *source = ctx;
-    const uint64_t bytes = source->tree->block_bytes - sizeof(block);
-    const uint64_t begin = first - source->leaf->from / SL_KV_LANES;
-    (void)err;
-    for (uint64_t i = 0; i < count; i++)
-        memcpy((char *)out + i * bytes, source->leaf->blocks[begin + i]->data, bytes);
+    const sl_forward *forward = source->tree->options.forward;
+    const uint64_t block_bytes = sl_slot_block_bytes(forward);
+    char *to = out;
+    first -= source->leaf->from / SL_KV_LANES;
+    for (const uint64_t end = first + count; first < end; first += count) {
+        count = EACH - first % EACH < end - first ? EACH - first % EACH : end - first;
+        SL_TRY(sl_pages_read_blocks(forward, &source->leaf->pages[first / EACH].page, first % EACH,
+                                    count, to, err));
+        to += count * block_bytes;
+    }
     return SL_OK;
 }
 
@@ -311,7 +342,7 @@ static sl_status give_blocks(void *ctx, uint64_t first, uint64_t count, void *ou
 static void gather_tokens(const node *n, sl_token *out) {
     for (; n; n = n->parent)
         for (uint64_t i = 0; i < n->count; i++)
-            out[n->from + i] = n->blocks[i / SL_KV_LANES]->tokens[i % SL_KV_LANES];
+            out[n->from + i] = n->pages[i / SL_KV_PAGE].tokens[i % SL_KV_PAGE];
 }
 
 /* A leaf as content that begins where it does. */
@@ -362,23 +393,33 @@ static void drop(sl_prefix_tree *tree, const victim *found) {
     destroy_node(tree, n);
 }
 
-/* Makes room for so many bytes more; false if what is left is in use. */
-static bool make_room(sl_prefix_tree *tree, uint64_t bytes) {
-    const uint64_t budget = tree->options.budget_bytes;
-    if (bytes > budget) return false;
-    while (tree->bytes > budget - bytes) {
-        const victim found = find_victim(tree);
+/* Makes room for so many pages and bytes more; false if what is left is in use. */
+static bool make_room(sl_prefix_tree *tree, uint64_t pages, uint64_t bytes) {
+    const sl_prefix_tree_options *o = &tree->options;
+    if (pages > o->most_pages || bytes > o->most_bytes) return false;
+    for (;;) {
+        const uint64_t all_pages = tree->page_count + pages, all_bytes = tree->bytes + bytes;
+        const shortage of = {all_pages > o->most_pages ? all_pages - o->most_pages : 0,
+                             all_bytes > o->most_bytes ? all_bytes - o->most_bytes : 0};
+        if (!of.pages && !of.bytes) return true;
+        const victim found = find_victim(tree, of);
         if (!found.from) return false;
         drop(tree, &found);
     }
-    return true;
+}
+
+bool sl_prefix_tree_give_up(sl_prefix_tree *tree) {
+    tree->stamp++; /* nothing is in use */
+    const victim found = find_victim(tree, (shortage){.pages = 1});
+    if (found.from) drop(tree, &found);
+    return found.from;
 }
 
 /* ---- adding ---- */
 
 /* What is from `at` positions on becomes a child; false without memory. */
 static bool split(sl_prefix_tree *tree, node *n, uint64_t at) {
-    const uint64_t first = at / SL_KV_LANES, moved = sl_blocks_of(n->count) - first;
+    const uint64_t first = at / SL_KV_PAGE, moved = pages_of(n->count) - first;
     uint32_t kept = 0;
     while (kept < n->kept_count && n->kept[kept].length <= n->from + at) kept++;
     node *lower = resize(tree, NULL, 0, sizeof *lower);
@@ -389,18 +430,18 @@ static bool split(sl_prefix_tree *tree, node *n, uint64_t at) {
                     .stamp = n->stamp,
                     .used = n->used,
                     .reported = n->reported};
-    bool made = make_block_room(tree, lower, moved);
+    bool made = make_page_room(tree, lower, moved);
     const uint32_t states = n->kept_count - kept;
     if (made && states) {
         lower->kept = resize(tree, NULL, 0, states * sizeof *lower->kept);
         made = lower->kept != NULL;
     }
-    if (!made || !lower->blocks) {
-        (void)resize(tree, lower->blocks, lower->block_room * pointer_bytes, 0);
+    if (!made || !lower->pages) {
+        (void)resize(tree, lower->pages, lower->page_room * sizeof *lower->pages, 0);
         (void)resize(tree, lower, sizeof *lower, 0);
         return false;
     }
-    memcpy(lower->blocks, n->blocks + first, moved * pointer_bytes);
+    memcpy(lower->pages, n->pages + first, moved * sizeof *lower->pages);
     if (states) memcpy(lower->kept, n->kept + kept, states * sizeof *lower->kept);
     lower->kept_room = lower->kept_count = states;
     lower->child = n->child;
@@ -412,25 +453,18 @@ static bool split(sl_prefix_tree *tree, node *n, uint64_t at) {
     return true;
 }
 
-/* Puts the block that begins at the end of a leaf's whole blocks; false: no room. */
-static bool put_block(sl_prefix_tree *tree, node *n, const sl_state_content *content) {
-    const uint64_t index = n->count / SL_KV_LANES, at = n->from + index * SL_KV_LANES;
-    const uint64_t used = content->to - at < SL_KV_LANES ? content->to - at : SL_KV_LANES;
-    const bool replaces = n->count % SL_KV_LANES != 0;
-    const uint64_t array = index < n->block_room ? 0 : 2 * (index + 1) * pointer_bytes;
-    if (!replaces &&
-        (!make_room(tree, tree->block_bytes + array) || !make_block_room(tree, n, index + 1)))
+/* Puts the page that begins at the end of a leaf's whole pages; false: no room. */
+static bool put_page(sl_prefix_tree *tree, node *n, const sl_state_content *content) {
+    const uint64_t index = n->count / SL_KV_PAGE, at = n->from + index * SL_KV_PAGE;
+    const uint64_t used = content->to - at < SL_KV_PAGE ? content->to - at : SL_KV_PAGE;
+    const bool replaces = n->count % SL_KV_PAGE != 0;
+    const uint64_t array = index < n->page_room ? 0 : 2 * (index + 1) * sizeof(held_page);
+    if (!replaces && (!make_room(tree, 1, array) || !make_page_room(tree, n, index + 1)))
         return false;
-    block *b = replaces ? n->blocks[index] : resize(tree, NULL, 0, tree->block_bytes);
-    if (!b) return false;
-    const bool good = content->blocks(content->ctx, at / SL_KV_LANES, 1, b->data, NULL) == SL_OK;
-    if (!good && !replaces) (void)resize(tree, b, tree->block_bytes, 0);
-    if (!good && replaces) cut(tree, n, index * SL_KV_LANES);
-    if (!good) return false;
-    if (used < SL_KV_LANES) sl_block_clear(content->forward, b->data, (uint32_t)used);
-    memcpy(b->tokens, content->tokens + at, used * sizeof *b->tokens);
-    n->blocks[index] = b;
-    n->count = index * SL_KV_LANES + used;
+    held_page *to = &n->pages[index];
+    hold(tree, to, content->pages[at / SL_KV_PAGE], replaces);
+    memcpy(to->tokens, content->tokens + at, used * sizeof *to->tokens);
+    n->count = index * SL_KV_PAGE + used;
     n->reported = false;
     return true;
 }
@@ -439,16 +473,16 @@ static bool put_block(sl_prefix_tree *tree, node *n, const sl_state_content *con
 static node *leaf_for(sl_prefix_tree *tree, const walked *w) {
     node *parent = w->last;
     if (w->partial) {
-        const uint64_t shared = (w->same - w->partial->from) / SL_KV_LANES * SL_KV_LANES;
-        const uint64_t arrays = 2 * sl_blocks_of(w->partial->count) * pointer_bytes +
+        const uint64_t shared = (w->same - w->partial->from) / SL_KV_PAGE * SL_KV_PAGE;
+        const uint64_t arrays = 2 * pages_of(w->partial->count) * sizeof(held_page) +
                                 w->partial->kept_count * sizeof(kept_state);
-        if (!make_room(tree, 2 * sizeof(node) + arrays)) return NULL;
+        if (!make_room(tree, 0, 2 * sizeof(node) + arrays)) return NULL;
         if (shared && !split(tree, w->partial, shared)) return NULL;
         if (shared) parent = w->partial;
     } else if (parent != &tree->root && !parent->child) {
         return parent;
     }
-    return make_room(tree, sizeof(node)) ? add_node(tree, parent) : NULL;
+    return make_room(tree, 0, sizeof(node)) ? add_node(tree, parent) : NULL;
 }
 
 static void put_state(sl_prefix_tree *tree, node *n, const sl_state_content *content,
@@ -460,7 +494,7 @@ static void put_state(sl_prefix_tree *tree, node *n, const sl_state_content *con
         n->kept[at - 1].used = sl_clock_seconds();
         return;
     }
-    if (!make_room(tree, tree->recurrent_bytes + 4 * sizeof(kept_state)) ||
+    if (!make_room(tree, 0, tree->recurrent_bytes + 4 * sizeof(kept_state)) ||
         !make_kept_room(tree, n))
         return;
     void *data = resize(tree, NULL, 0, tree->recurrent_bytes);
@@ -480,13 +514,13 @@ void sl_prefix_tree_add(sl_prefix_tree *tree, const sl_state_content *content) {
     sl_state_content bounded = *content;
     if (tree->recurrent_bytes) /* a session can continue nowhere after the last one */
         end = content->length_count ? content->lengths[content->length_count - 1] : 0;
-    if (end == 0) return;
+    if (end == 0 || !content->pages) return;
     bounded.to = bounded.token_count = end;
     walked w = walk(tree, content->tokens, end);
     if (w.same < end) {
         node *leaf = leaf_for(tree, &w);
         while (leaf && leaf->from + leaf->count < end)
-            if (!put_block(tree, leaf, &bounded)) break;
+            if (!put_page(tree, leaf, &bounded)) break;
         if (leaf && leaf->count == 0) {
             unlink_node(leaf);
             destroy_node(tree, leaf);
@@ -500,19 +534,20 @@ void sl_prefix_tree_add(sl_prefix_tree *tree, const sl_state_content *content) {
 }
 
 sl_status sl_prefix_tree_load(sl_prefix_tree *tree, const sl_token *tokens, size_t length,
-                              uint64_t first, uint32_t slot, sl_error *err) {
-    sl_forward *forward = tree->options.forward;
+                              uint32_t slot, sl_error *err) {
     const walked w = walk(tree, tokens, length);
     if (w.same < length)
         return sl_fail(err, SL_INVALID, "the prefix cache has %llu of %zu tokens",
                        (unsigned long long)w.same, length);
-    for (const node *n = w.partial ? w.partial : w.last; n; n = n->parent) {
-        const uint64_t begin = n->from / SL_KV_LANES;
-        uint64_t blocks = sl_blocks_of(n->count);
-        if (begin + blocks > sl_blocks_of(length)) blocks = sl_blocks_of(length) - begin;
-        for (uint64_t i = first > begin ? first - begin : 0; i < blocks; i++)
-            SL_TRY(sl_slot_write_blocks(forward, slot, begin + i, 1, n->blocks[i]->data, err));
+    const uint64_t all = pages_of(length);
+    for (uint64_t i = 0; i < all;) {
+        const node *n = w.partial ? w.partial : w.last;
+        while (n->from / SL_KV_PAGE > i) n = n->parent;
+        for (const uint64_t begin = n->from / SL_KV_PAGE; i < all && i - begin < pages_of(n->count);
+             i++)
+            sl_kv_pages_adopt(tree->pages, slot, (uint32_t)i, n->pages[i - begin].page);
     }
+    sl_kv_pages_truncate(tree->pages, slot, length);
     return SL_OK;
 }
 
@@ -521,10 +556,10 @@ sl_status sl_prefix_tree_load(sl_prefix_tree *tree, const sl_token *tokens, size
 static bool differs_from_siblings(const node *n) {
     for (const node *other = n->next; other; other = other->next) {
         uint64_t same = 0;
-        while (same < n->count && same < other->count && same < SL_KV_LANES &&
-               n->blocks[0]->tokens[same] == other->blocks[0]->tokens[same])
+        while (same < n->count && same < other->count && same < SL_KV_PAGE &&
+               n->pages[0].tokens[same] == other->pages[0].tokens[same])
             same++;
-        if (same == SL_KV_LANES || other->parent != n->parent) return false;
+        if (same == SL_KV_PAGE || other->parent != n->parent) return false;
     }
     return true;
 }
@@ -532,7 +567,7 @@ static bool differs_from_siblings(const node *n) {
 static bool is_sound(const node *n) {
     uint64_t before = n->from;
     if (n->count == 0 || n->from != n->parent->from + n->parent->count) return false;
-    if (n->from % SL_KV_LANES || (n->child && n->count % SL_KV_LANES)) return false;
+    if (n->from % SL_KV_PAGE || (n->child && n->count % SL_KV_PAGE)) return false;
     for (uint32_t i = 0; i < n->kept_count; i++) {
         if (n->kept[i].length <= before || n->kept[i].length > n->from + n->count) return false;
         before = n->kept[i].length;
@@ -541,12 +576,14 @@ static bool is_sound(const node *n) {
 }
 
 bool sl_prefix_tree_verify(const sl_prefix_tree *tree) {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, pages = 0;
     node *n = first_leaf((node *)(uintptr_t)&tree->root);
     for (; n != &tree->root; n = after(n)) {
         if (!is_sound(n)) return false;
-        bytes += sizeof *n + n->block_room * pointer_bytes + n->kept_room * sizeof *n->kept +
-                 sl_blocks_of(n->count) * tree->block_bytes + n->kept_count * tree->recurrent_bytes;
+        bytes += sizeof *n + n->page_room * sizeof *n->pages + n->kept_room * sizeof *n->kept +
+                 n->kept_count * tree->recurrent_bytes;
+        pages += pages_of(n->count);
     }
-    return bytes == tree->bytes && bytes <= tree->options.budget_bytes;
+    return bytes == tree->bytes && bytes <= tree->options.most_bytes && pages == tree->page_count &&
+           pages <= tree->options.most_pages;
 }

@@ -23,16 +23,23 @@ static void on_dropped(void *ctx, const sl_state_content *content) {
     if (can_write(model)) sl_prefix_disk_add(model->prefixes_on_disk, content);
 }
 
+static bool give_up(void *ctx) {
+    return sl_prefix_tree_give_up(ctx);
+}
+
 sl_status sl_prefixes_create(sl_model *model, sl_error *err) {
     const sl_prefix_tree_options options = {.forward = model->forward,
                                             .fingerprint = &model->fingerprint,
                                             .vocab = model->config.vocab,
-                                            .budget_bytes = model->prefix_bytes,
+                                            .most_pages = model->prefix_pages,
+                                            .most_bytes = model->prefix_host_bytes,
                                             .allocator = &model->allocator,
                                             .dropped = on_dropped,
                                             .dropped_ctx = model};
     if (model->prefix_bytes == 0) return SL_OK;
-    return sl_prefix_tree_create(&options, &model->prefixes, err);
+    SL_TRY(sl_prefix_tree_create(&options, &model->prefixes, err));
+    sl_kv_pages_set_reclaim(sl_forward_kv_pages(model->forward), give_up, model->prefixes);
+    return SL_OK;
 }
 
 sl_status sl_prefixes_open_disk(sl_model *model, const sl_disk_cache_options *options,
@@ -122,26 +129,30 @@ static sl_status stand_at(sl_session *session, const found *f, size_t length, co
 static sl_status take_memory(sl_session *session, const found *f, sl_error *err) {
     sl_prefix_tree *tree = session->model->prefixes;
     const size_t length = f->memory.usable;
-    const uint64_t first = least(f->common, session->computed) / SL_KV_LANES;
-    SL_TRY(sl_prefix_tree_load(tree, f->tokens, length, first, session->slot, err));
+    SL_TRY(sl_prefix_tree_load(tree, f->tokens, length, session->slot, err));
     return stand_at(session, f, length, sl_prefix_tree_recurrent(tree, f->tokens, length), err);
 }
 
-static bool take_disk(sl_session *session, const found *f) {
+static bool take_disk(sl_session *session, const found *f, sl_reuse_plan *plan) {
     const uint64_t first = least(f->common, session->computed) / SL_KV_LANES;
     sl_error err;
-    return sl_prefix_disk_load(session->model->prefixes_on_disk, f->disk.usable, first,
-                               session->slot) &&
-           stand_at(session, f, f->disk.usable, NULL, &err) == SL_OK;
+    if (plan->loaded < first) plan->loaded = first;
+    const sl_disk_loaded loaded =
+        sl_prefix_disk_load(session->model->prefixes_on_disk, f->disk.usable, &plan->loaded,
+                            session->slot, plan->seconds);
+    plan->unfinished = loaded == SL_DISK_PART;
+    return loaded == SL_DISK_ALL && stand_at(session, f, f->disk.usable, NULL, &err) == SL_OK;
 }
 
 /* The best that works. */
-static sl_status take(sl_session *session, const found *f, sl_reuse *out, sl_error *err) {
+static sl_status take(sl_session *session, const found *f, sl_reuse_plan *plan, sl_reuse *out,
+                      sl_error *err) {
     const size_t near = f->here > f->memory.usable ? f->here : f->memory.usable;
     if (f->disk.usable > near + WORTH_READING) {
         out->source = "disk";
-        if (take_disk(session, f)) return SL_OK;
+        if (take_disk(session, f, plan)) return SL_OK;
         sl_session_restore(session, f->here); /* the state may be written halfway */
+        if (plan->unfinished) return SL_OK;
     }
     if (f->memory.usable > f->here) {
         out->source = "memory";
@@ -209,13 +220,15 @@ static sl_reuse_reason reason_of(const sl_session *session, const found *f, cons
                                                                 : SL_REUSE_OTHER_TOKENS;
 }
 
-sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count, size_t most,
-                           sl_reuse *out, sl_error *err) {
-    found f = {.tokens = tokens, .count = count, .limit = least(most, count - 1)};
+sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count,
+                           sl_reuse_plan *plan, sl_reuse *out, sl_error *err) {
+    found f = {.tokens = tokens, .count = count, .limit = least(plan->most, count - 1)};
+    plan->unfinished = false;
     *out = (sl_reuse){.source = "session"};
     sl_keeper_leave(session->model->keeper, session);
     find(session, &f);
-    if (most == count && f.common == count && session->length == count && session->has_logits) {
+    if (plan->most == count && f.common == count && session->length == count &&
+        session->has_logits) {
         *out = (sl_reuse){.reused = count, .same = count, .source = "session"};
         return SL_OK;
     }
@@ -226,7 +239,7 @@ sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t c
         f.common = 0;
         find(session, &f); /* what was found may have made room */
     }
-    const sl_status status = take(session, &f, out, err);
+    const sl_status status = take(session, &f, plan, out, err);
     if (status != SL_OK) {
         sl_session_clear(session);
         return status;

@@ -62,7 +62,7 @@ static bool wants_logprobs(const sl_ticket *t) {
 /* How many more tokens may be chosen. */
 static size_t room_of(const sl_ticket *t) {
     const sl_session *session = t->request.session;
-    const size_t context = session->model->context_tokens - session->length;
+    const size_t context = session->context - session->length;
     const size_t most = t->capacity - t->count - t->fresh;
     return context < most ? context : most;
 }
@@ -149,7 +149,7 @@ static void take_back(sl_ticket *t) {
 void sl_ticket_choose(sl_ticket *t) {
     const sl_session *session = t->request.session;
     sl_error error;
-    if (session->length == session->model->context_tokens) {
+    if (session->length == session->context) {
         sl_ticket_finish_locked(t, SL_END_CONTEXT, NULL);
         return;
     }

@@ -17,6 +17,8 @@ void sl_session_restore(sl_session *session, size_t length) {
     session->computed = sl_checkpoints_restore(&session->checkpoints, length);
     session->has_logits = false;
     sl_draft_replay(session, length);
+    sl_kv_pages_truncate(sl_forward_kv_pages(session->model->forward), session->slot,
+                         session->computed);
 }
 
 void sl_session_keep_logits(sl_model *model, const sl_session *next) {
@@ -180,11 +182,12 @@ sl_status sl_session_append(sl_session *session, const sl_token *tokens, size_t 
                             sl_error *err) {
     const sl_model *model = session->model;
     if (count == 0) return sl_fail(err, SL_INVALID, "no tokens to extend with");
-    if (count > model->context_tokens - session->length)
+    if (count > session->context - session->length)
         return sl_fail(err, SL_INVALID,
-                       "%zu tokens after %zu do not fit the context of %u; open the model with a "
+                       "%zu tokens after %zu do not fit the context of %u; open the %s with a "
                        "larger one",
-                       count, session->length, model->context_tokens);
+                       count, session->length, session->context,
+                       session->context < model->context_tokens ? "session" : "model");
     SL_TRY(sl_tokens_check(tokens, count, model->config.vocab, err));
     sl_draft_truncate(session, session->length);
     sl_keeper_leave(session->model->keeper, session);
@@ -205,8 +208,10 @@ sl_status sl_session_advance(sl_session *session, const sl_wanted_rows *all, boo
     if (status != SL_OK && status != SL_CANCELLED)
         sl_session_restore(
             session, session->length); /* the failed step may have changed the state halfway */
-    atomic_store(&session->cancelled, false);
+    const bool cancelled = atomic_exchange(&session->cancelled, false);
     session->has_logits = status == SL_OK;
+    if (status == SL_OK && cancelled) /* in the last pass, whose tokens stay */
+        return sl_fail(err, SL_CANCELLED, "stopped after %zu tokens", session->length);
     return status;
 }
 
@@ -308,11 +313,11 @@ static sl_status continue_pipeline(sl_session *session, const sl_sampling *sampl
 }
 
 sl_status sl_session_need_room(sl_session *session, sl_error *err) {
-    if (session->length == session->model->context_tokens)
+    if (session->length == session->context)
         return sl_fail(err, SL_INVALID,
-                       "the context of %u tokens is full; open the model with a "
-                       "larger one",
-                       session->model->context_tokens);
+                       "the context of %u tokens is full; open the %s with a larger one",
+                       session->context,
+                       session->context < session->model->context_tokens ? "session" : "model");
     if (atomic_exchange(&session->cancelled, false))
         return sl_fail(err, SL_CANCELLED, "stopped after %zu tokens", session->length);
     return SL_OK;

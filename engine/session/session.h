@@ -18,6 +18,7 @@ struct sl_session {
     sl_model *model;
     sl_arena arena;
     uint32_t slot, chunk;
+    uint32_t context; /* tokens at most */
     sl_token *tokens; /* [context] */
     size_t length, computed;
     size_t known;  /* tokens that have been computed before; those between computed and known are

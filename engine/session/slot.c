@@ -2,7 +2,7 @@
 #include "runtime/devices.h"
 #include <string.h>
 
-enum { KEYS_RANK = 5, STAGED_BLOCKS = 256, STAGING_ALIGN = 64 };
+enum { KEYS_RANK = 5, PAGE_BLOCKS = SL_KV_PAGE / SL_KV_LANES, STAGING_ALIGN = 64 };
 
 sl_block_shape sl_block_shape_of(const sl_forward_state *state) {
     const int64_t *dims = state->type->shape.dims;
@@ -53,62 +53,43 @@ static sl_status copy_within(const sl_forward *forward, void *to, const void *fr
     return SL_OK;
 }
 
-/* Some blocks of one head, adjacent in the state and `stride` apart in host memory. */
 typedef struct {
-    char *state, *host;
-    uint64_t count, bytes, stride;
-} head_run;
-
-static void scatter(const head_run *run, const char *from) {
-    for (uint64_t b = 0; b < run->count; b++)
-        memcpy(run->host + b * run->stride, from + b * run->bytes, run->bytes);
-}
-
-static void gather(const head_run *run, char *to) {
-    for (uint64_t b = 0; b < run->count; b++)
-        memcpy(to + b * run->bytes, run->host + b * run->stride, run->bytes);
-}
-
-/* Staging is NULL where the host sees the memory of states. */
-static sl_status copy_head(const sl_forward *forward, const head_run *run, char *staging, bool read,
-                           sl_error *err) {
-    if (!staging) {
-        if (read)
-            scatter(run, run->state);
-        else
-            gather(run, run->state);
-        return SL_OK;
-    }
-    if (read) {
-        SL_TRY(copy_out(forward, staging, run->state, run->count * run->bytes, err));
-        scatter(run, staging);
-        return SL_OK;
-    }
-    gather(run, staging);
-    return copy_in(forward, run->state, staging, run->count * run->bytes, err);
-}
-
-typedef struct {
-    uint32_t slot;
+    const int32_t *pages; /* that have the blocks, in order */
     uint64_t first, count, stride;
-    char *host;
+    char *host;    /* `stride` bytes for each block */
+    char *staging; /* room for one state of a page; NULL where the host sees the memory of states */
     bool read;
 } block_range;
 
-static sl_status copy_blocks(const sl_forward *forward, const block_range *range, char *staging,
-                             sl_error *err) {
-    char *host = range->host;
+/* One state of the blocks of one page, which has `before` bytes of a block before it. */
+static sl_status copy_blocks(const sl_forward *forward, const block_range *range,
+                             const sl_forward_state *state, uint64_t before, sl_error *err) {
+    const sl_block_shape shape = sl_block_shape_of(state);
+    const uint64_t index = range->first % shape.blocks;
+    const uint64_t page = (uint64_t)range->pages[range->first / shape.blocks];
+    char *there = state->data + page * state->bytes_each, *staging = range->staging;
+    char *here = staging ? staging : there;
+    if (staging && (range->read || range->count < shape.blocks))
+        SL_TRY(copy_out(forward, staging, there, state->bytes_each, err));
+    for (uint64_t h = 0; h < shape.heads; h++)
+        for (uint64_t b = 0; b < range->count; b++) {
+            char *host = range->host + b * range->stride + before + h * shape.bytes;
+            char *block = here + (h * shape.blocks + index + b) * shape.bytes;
+            memcpy(range->read ? host : block, range->read ? block : host, shape.bytes);
+        }
+    if (!staging || range->read) return SL_OK;
+    return copy_in(forward, there, staging, state->bytes_each, err);
+}
+
+/* Blocks of one page. */
+static sl_status copy_states(const sl_forward *forward, const block_range *range, sl_error *err) {
+    uint64_t before = 0;
     sl_forward_state state;
     for (uint32_t i = 0; sl_forward_state_at(forward, i, &state); i++) {
         if (state.kind != SL_STATE_KV) continue;
         const sl_block_shape shape = sl_block_shape_of(&state);
-        char *at = state.data + range->slot * state.bytes_each + range->first * shape.bytes;
-        for (uint64_t h = 0; h < shape.heads; h++) {
-            const head_run run = {at, host, range->count, shape.bytes, range->stride};
-            SL_TRY(copy_head(forward, &run, staging, range->read, err));
-            at += shape.blocks * shape.bytes;
-            host += shape.bytes;
-        }
+        SL_TRY(copy_blocks(forward, range, &state, before, err));
+        before += shape.heads * shape.bytes;
     }
     return SL_OK;
 }
@@ -118,8 +99,7 @@ static uint64_t most_bytes(const sl_forward *forward) {
     uint64_t most = 0;
     for (uint32_t i = 0; sl_forward_state_at(forward, i, &state); i++) {
         if (state.kind != SL_STATE_KV) continue;
-        const uint64_t bytes = sl_block_shape_of(&state).bytes;
-        if (bytes > most) most = bytes;
+        if (state.bytes_each > most) most = state.bytes_each;
     }
     return most;
 }
@@ -127,32 +107,45 @@ static uint64_t most_bytes(const sl_forward *forward) {
 static sl_status copy_range(const sl_forward *forward, block_range range, sl_error *err) {
     sl_device *device = device_of(forward);
     const sl_allocator *allocator = sl_forward_options_of(forward)->allocator;
-    const uint64_t end = range.first + range.count, bytes = STAGED_BLOCKS * most_bytes(forward);
+    const uint64_t end = range.first + range.count, bytes = most_bytes(forward);
     const bool stages = device && sl_device_describe(device).own_memory && bytes;
-    char *staging = NULL;
     sl_status status = SL_OK;
-    if (stages && !(staging = sl_resize(allocator, NULL, 0, bytes, STAGING_ALIGN)))
+    if (stages && !(range.staging = sl_resize(allocator, NULL, 0, bytes, STAGING_ALIGN)))
         return sl_no_memory(err, "a copy of keys and values", bytes);
     range.stride = sl_slot_block_bytes(forward);
     while (range.first < end && status == SL_OK) {
-        range.count = end - range.first < STAGED_BLOCKS ? end - range.first : STAGED_BLOCKS;
-        status = copy_blocks(forward, &range, staging, err);
+        const uint64_t of_page = PAGE_BLOCKS - range.first % PAGE_BLOCKS;
+        range.count = end - range.first < of_page ? end - range.first : of_page;
+        status = copy_states(forward, &range, err);
         range.first += range.count;
         range.host += range.count * range.stride;
     }
-    sl_release(allocator, staging, bytes, STAGING_ALIGN);
+    sl_release(allocator, range.staging, bytes, STAGING_ALIGN);
     return status;
+}
+
+sl_status sl_pages_read_blocks(const sl_forward *forward, const int32_t *pages, uint64_t first,
+                               uint64_t count, void *out, sl_error *err) {
+    return copy_range(
+        forward,
+        (block_range){.pages = pages, .first = first, .count = count, .host = out, .read = true},
+        err);
 }
 
 sl_status sl_slot_read_blocks(const sl_forward *forward, uint32_t slot, uint64_t first,
                               uint64_t count, void *out, sl_error *err) {
-    return copy_range(forward, (block_range){slot, first, count, 0, out, true}, err);
+    const int32_t *pages = sl_kv_pages_of(sl_forward_kv_pages(forward), slot, NULL);
+    return sl_pages_read_blocks(forward, pages, first, count, out, err);
 }
 
 sl_status sl_slot_write_blocks(sl_forward *forward, uint32_t slot, uint64_t first, uint64_t count,
                                const void *from, sl_error *err) {
+    sl_kv_pages *pages = sl_forward_kv_pages(forward);
     char *host = (char *)(uintptr_t)from; /* only read */
-    return copy_range(forward, (block_range){slot, first, count, 0, host, false}, err);
+    SL_TRY(sl_kv_pages_write(pages, slot, first * SL_KV_LANES, (first + count) * SL_KV_LANES, err));
+    const int32_t *table = sl_kv_pages_of(pages, slot, NULL);
+    return copy_range(
+        forward, (block_range){.pages = table, .first = first, .count = count, .host = host}, err);
 }
 
 /* ---- the end of a block ---- */
@@ -236,20 +229,13 @@ sl_status sl_checkpoint_write(sl_forward *forward, void *checkpoint, const void 
 
 /* ---- from slot to slot ---- */
 
-sl_status sl_slot_copy(sl_forward *forward, uint32_t from, uint32_t to, uint64_t positions,
-                       sl_error *err) {
+sl_status sl_slot_share(sl_forward *forward, uint32_t from, uint32_t to, uint64_t positions,
+                        sl_error *err) {
     sl_forward_state state;
-    for (uint32_t i = 0; sl_forward_state_at(forward, i, &state); i++) {
-        char *source = state.data + from * state.bytes_each;
-        char *target = state.data + to * state.bytes_each;
+    sl_kv_pages_share(sl_forward_kv_pages(forward), from, to, positions);
+    for (uint32_t i = 0; sl_forward_state_at(forward, i, &state); i++)
         if (state.kind == SL_STATE_RECURRENT && positions)
-            SL_TRY(copy_within(forward, target, source, state.bytes_each, err));
-        if (state.kind != SL_STATE_KV || !positions) continue;
-        const sl_block_shape shape = sl_block_shape_of(&state);
-        const uint64_t head = shape.blocks * shape.bytes;
-        for (uint64_t h = 0; h < shape.heads; h++)
-            SL_TRY(copy_within(forward, target + h * head, source + h * head,
-                               sl_blocks_of(positions) * shape.bytes, err));
-    }
+            SL_TRY(copy_within(forward, state.data + to * state.bytes_each,
+                               state.data + from * state.bytes_each, state.bytes_each, err));
     return SL_OK;
 }

@@ -11,7 +11,7 @@
 
 /* What one state has of a block. */
 typedef struct {
-    uint64_t heads, blocks; /* of a slot */
+    uint64_t heads, blocks; /* of a page */
     uint64_t bytes;         /* of one head and one block */
     int64_t dim;
     bool keys; /* in the layout of keys, else of values */
@@ -23,11 +23,15 @@ static inline uint64_t sl_blocks_of(uint64_t positions) {
 }
 /* Bytes of one block, of all states. */
 uint64_t sl_slot_block_bytes(const sl_forward *forward);
-/* Copies `count` blocks from `first` on.  The slot has room for them. */
+/* Copies `count` blocks from `first` on.  A slot that is read has them; what is written replaces
+ * everything from there on. */
 SL_CHECKED sl_status sl_slot_read_blocks(const sl_forward *forward, uint32_t slot, uint64_t first,
                                          uint64_t count, void *out, sl_error *err);
 SL_CHECKED sl_status sl_slot_write_blocks(sl_forward *forward, uint32_t slot, uint64_t first,
                                           uint64_t count, const void *from, sl_error *err);
+/* Of pages in order, whose first block is block 0. */
+SL_CHECKED sl_status sl_pages_read_blocks(const sl_forward *forward, const int32_t *pages,
+                                          uint64_t first, uint64_t count, void *out, sl_error *err);
 /* Makes the positions of a block from `used` on zero: what they hold is undefined, or was rewound.
  */
 void sl_block_clear(const sl_forward *forward, void *block, uint32_t used);
@@ -42,7 +46,8 @@ SL_CHECKED sl_status sl_checkpoint_read(const sl_forward *forward, const void *c
 SL_CHECKED sl_status sl_checkpoint_write(sl_forward *forward, void *checkpoint, const void *from,
                                          sl_error *err);
 
-/* Copies what a slot has of the first positions, and its recurrent state, to another slot. */
-SL_CHECKED sl_status sl_slot_copy(sl_forward *forward, uint32_t from, uint32_t to,
-                                  uint64_t positions, sl_error *err);
+/* Gives another slot what a slot has of the first positions, in the same pages, and copies its
+ * recurrent state. */
+SL_CHECKED sl_status sl_slot_share(sl_forward *forward, uint32_t from, uint32_t to,
+                                   uint64_t positions, sl_error *err);
 #endif

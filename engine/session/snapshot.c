@@ -8,6 +8,7 @@ void sl_session_clear(sl_session *session) {
     if (session->model->waiting == session) session->model->waiting = NULL;
     session->length = session->computed = session->known = 0;
     session->draft_rows = 0;
+    sl_kv_pages_truncate(sl_forward_kv_pages(session->model->forward), session->slot, 0);
     session->checkpoints.count = 0;
     session->has_logits = false;
     session->found = session->logits;
@@ -52,6 +53,7 @@ sl_state_content sl_session_content(const sl_session *session,
         .tokens = session->tokens,
         .lengths = lengths,
         .length_count = sl_session_lengths(session, lengths),
+        .pages = sl_kv_pages_of(sl_forward_kv_pages(model->forward), session->slot, NULL),
         .recurrent = give_recurrent,
         .blocks = give_blocks,
         .ctx = (sl_session *)(uintptr_t)session, /* only read */
@@ -83,11 +85,11 @@ static sl_status check_file(const sl_session *session, const sl_state_file *file
     if (h->from)
         return sl_fail(err, SL_FORMAT, "%s: a part of a conversation, wanted a whole one",
                        file->path);
-    if (h->tokens > model->context_tokens)
+    if (h->tokens > session->context)
         return sl_fail(err, SL_INVALID,
                        "%s: %llu tokens do not fit the context of %u; open the model with a larger "
                        "one",
-                       file->path, (unsigned long long)h->tokens, model->context_tokens);
+                       file->path, (unsigned long long)h->tokens, session->context);
     if (h->recurrent_bytes && h->to &&
         (h->length_count == 0 || file->lengths[h->length_count - 1] != h->to))
         return sl_fail(err, SL_FORMAT, "%s: damaged: it lacks the state after %llu tokens",
@@ -203,7 +205,7 @@ static sl_status copy_checkpoints(sl_session *session, const sl_session *from, s
 
 sl_status sl_session_copy(sl_session *session, const sl_session *from, sl_error *err) {
     sl_session_clear(session);
-    SL_TRY(sl_slot_copy(session->model->forward, from->slot, session->slot, from->computed, err));
+    SL_TRY(sl_slot_share(session->model->forward, from->slot, session->slot, from->computed, err));
     const sl_status status = copy_checkpoints(session, from, err);
     if (status != SL_OK) {
         sl_session_clear(session);

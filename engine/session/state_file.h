@@ -74,6 +74,7 @@ typedef struct {
     const float *logits; /* NULL: none */
     const uint64_t *lengths;
     uint32_t length_count;
+    const int32_t *pages; /* of the KV cache that have the positions; NULL: they are elsewhere */
     /* Give the recurrent state of an index, and blocks by their numbers in the sequence; what a
      * last block has beyond `to` is cleared by the writer. */
     sl_status (*recurrent)(void *ctx, uint32_t index, void *out, sl_error *err);

@@ -71,6 +71,9 @@ typedef struct {
     int deterministic;           /* nonzero: logits are the same bits whatever else is in a pass:
                                   * other sequences, other parts of the prompt.  A GPU is slower so
                                   * (docs/cuda.md); on the CPU it is always so */
+    uint64_t kv_bytes; /* memory for keys and values, which all sessions share; default: as much as
+                        * max_sessions take at full context.  With less, a session for which none is
+                        * left fails with SL_NO_MEMORY */
 } sl_model_options;
 
 /* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file.  Options and their texts are
@@ -199,10 +202,11 @@ SL_API size_t sl_text_stream_finish(sl_text_stream *stream, char *out);
 
 typedef struct {
     size_t struct_size;
-    uint32_t chunk_tokens; /* maximum number of tokens per forward pass in prefill; default
-                            * 256, on a GPU 2048 */
-    uint32_t checkpoints;  /* copies of the recurrent state that rewinding can start from, at most
-                            * 64; default 4; models without recurrent state need and have none */
+    uint32_t chunk_tokens;   /* maximum number of tokens per forward pass in prefill; default
+                              * 256, on a GPU 2048 */
+    uint32_t checkpoints;    /* copies of the recurrent state that rewinding can start from, at most
+                              * 64; default 4; models without recurrent state need and have none */
+    uint32_t context_tokens; /* at most so many tokens; default: the context of the model */
 } sl_session_options;
 /* The model is borrowed, options are copied. */
 SL_API SL_CHECKED sl_status sl_session_create(sl_model *model, const sl_session_options *options,

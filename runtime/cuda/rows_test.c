@@ -24,8 +24,8 @@ enum { MOST_ROWS = 300, MOST_BUFFERS = 24, SLOTS = 2, FIRST_POSITION = 1090, TEX
     "input %q : f32[N,1,128] input %k : f32[N,1,128] input %v : f32[N,2,128] "                     \
     "input %decay : f32[N,2] input %beta : f32[N,2]" AT "state %memory : f32[2,2,128,128] "
 #define SDPA(D, TYPE)                                                                              \
-    "input %q : f32[N,4," #D "]" AT "state %keys : " TYPE "[2,2,72," #D ",16] "                    \
-    "state %values : " TYPE "[2,2,1152," #D "] "                                                   \
+    "input %q : f32[N,4," #D "]" AT "state %keys : " TYPE "[2,2,88," #D ",16] "                    \
+    "state %values : " TYPE "[2,2,1408," #D "] "                                                   \
     "%o = sdpa(%q, %keys, %values, %slots, %positions) {scale = 0.1} "
 #define CODED(TYPE, ROWS, COLS)                                                                    \
     "input %x : f32[N," #COLS "] weight %w : " TYPE "[" #ROWS "," #COLS "] "                       \

@@ -21,11 +21,14 @@ static void on_dropped(void *ctx, const sl_state_content *content) {
     assert_int_equal(content->blocks(content->ctx, content->from / 16, 1, bytes, &err), SL_OK);
 }
 
-static sl_prefix_tree *new_tree(uint64_t budget) {
+enum { SOME_BYTES = 1 << 19 }; /* for tokens and nodes */
+
+static sl_prefix_tree *new_tree(uint64_t pages, uint64_t bytes) {
     const sl_prefix_tree_options options = {.forward = at->forward,
                                             .fingerprint = &at->fingerprint,
                                             .vocab = at->config.vocab,
-                                            .budget_bytes = budget,
+                                            .most_pages = pages,
+                                            .most_bytes = bytes,
                                             .allocator = &at->allocator,
                                             .dropped = on_dropped};
     sl_prefix_tree *tree;
@@ -38,19 +41,27 @@ static void look_up(sl_prefix_tree *tree, const sl_token *tokens, uint64_t count
     assert_true(match.same <= count && match.usable < count && match.usable <= match.same);
     if (match.usable == 0) return;
     spoil_slot();
-    must(sl_prefix_tree_load(tree, tokens, match.usable, 0, 0, &err));
+    must(sl_prefix_tree_load(tree, tokens, match.usable, 0, &err));
     check_slot(tokens, match.usable);
     const void *state = sl_prefix_tree_recurrent(tree, tokens, match.usable);
     if (recurrent_bytes) check_recurrent(tokens, match.usable, state);
 }
 
+/* No page has a reference when no slot has one. */
+static void check_pages_are_free(void) {
+    sl_kv_pages *pages = sl_forward_kv_pages(at->forward);
+    for (uint32_t slot = 0; slot < 2; slot++) sl_kv_pages_truncate(pages, slot, 0);
+    const sl_kv_pages_stats stats = sl_kv_pages_describe(pages);
+    assert_int_equal(stats.free, stats.count);
+}
+
 static void what_a_tree_finds_belongs_to_the_tokens(void **state) {
     (void)state;
     for (int which = 0; which < 2; which++) {
-        static const uint64_t blocks[] = {1000, 60, 12};
+        static const uint64_t pages[] = {250, 15, 3};
         use_model(which);
         for (int b = 0; b < 3; b++) {
-            sl_prefix_tree *tree = new_tree(blocks[b] * block_bytes + 5 * recurrent_bytes);
+            sl_prefix_tree *tree = new_tree(pages[b], SOME_BYTES + 5 * recurrent_bytes);
             seed = (uint32_t)(which * 10 + b);
             dropped_tokens = 0;
             uint64_t reused = 0;
@@ -61,16 +72,18 @@ static void what_a_tree_finds_belongs_to_the_tokens(void **state) {
                     sl_prefix_tree_find(tree, m.tokens, m.content.to, m.content.to - 1);
                 reused += match.usable;
                 look_up(tree, m.tokens, m.content.to);
+                put_in_pages(&m);
                 sl_prefix_tree_add(tree, &m.content);
                 if (!sl_prefix_tree_verify(tree)) fail_msg("the tree is wrong after %d", i);
                 look_up(tree, m.tokens, m.content.to);
             }
-            print_message("  model %d, %llu blocks: %llu tokens reused, %llu dropped\n", which,
-                          (unsigned long long)blocks[b], (unsigned long long)reused,
+            print_message("  model %d, %llu pages: %llu tokens reused, %llu dropped\n", which,
+                          (unsigned long long)pages[b], (unsigned long long)reused,
                           (unsigned long long)dropped_tokens);
             assert_true(reused > 0);
             assert_true(b == 0 || dropped_tokens > 0);
             sl_prefix_tree_destroy(tree);
+            check_pages_are_free();
         }
     }
 }
@@ -82,12 +95,14 @@ static void a_tree_keeps_what_was_used_last(void **state) {
     made kept, other;
     seed = 1;
     make(&kept, 300);
-    sl_prefix_tree *tree = new_tree(50 * block_bytes);
+    sl_prefix_tree *tree = new_tree(13, SOME_BYTES);
+    put_in_pages(&kept);
     sl_prefix_tree_add(tree, &kept.content);
     for (int i = 0; i < 30; i++) {
         assert_int_equal(sl_prefix_tree_find(tree, kept.tokens, 300, 299).usable, 299);
         make(&other, 200);
         for (int t = 0; t < 200; t++) other.tokens[t] += 200 + i; /* shares nothing */
+        put_in_pages(&other);
         sl_prefix_tree_add(tree, &other.content);
         assert_true(sl_prefix_tree_verify(tree));
         (void)usleep(2000);
@@ -103,14 +118,16 @@ static void a_tree_bears_failing_memory(void **state) {
         for (long left = 1; left < 60; left++) {
             failing_memory memory = {.left = 1L << 40};
             at->allocator = (sl_allocator){failing_resize, &memory};
-            sl_prefix_tree *tree = new_tree(1ull << 30);
+            sl_prefix_tree *tree = new_tree(1000, 1ull << 30);
             seed = (uint32_t)left;
             made m;
             make(&m, 150);
+            put_in_pages(&m);
             sl_prefix_tree_add(tree, &m.content);
             for (int i = 0; i < 4; i++) {
-                memory.left = left;
                 make(&m, 50 + draw(MOST - 50));
+                put_in_pages(&m);
+                memory.left = left;
                 sl_prefix_tree_add(tree, &m.content);
                 memory.left = 1L << 40;
                 assert_true(sl_prefix_tree_verify(tree));
@@ -188,7 +205,8 @@ static uint64_t look_on_disk(sl_prefix_disk *disk, const sl_token *tokens, uint6
     assert_true(match.usable < count && match.usable <= match.same);
     if (match.usable == 0) return 0;
     spoil_slot();
-    if (!sl_prefix_disk_load(disk, match.usable, 0, 0)) return 0;
+    uint64_t next = 0;
+    if (sl_prefix_disk_load(disk, match.usable, &next, 0, 0) != SL_DISK_ALL) return 0;
     check_slot(tokens, match.usable);
     if (recurrent_bytes) {
         must(sl_slot_read_recurrent(at->forward, 0, found, &err));

@@ -21,7 +21,9 @@ static uint64_t hash(uint64_t seed, const void *data, size_t bytes) {
     return seed;
 }
 
-static int32_t integer_of(const char *name, int64_t i) {
+static int32_t integer_of(const sl_buffer *buffer, int64_t i) {
+    const char *name = buffer->name;
+    if (strcmp(name, "pages") == 0) return (int32_t)(i % buffer->type.shape.dims[1]);
     if (strcmp(name, "positions") == 0) return (int32_t)(FIRST_POSITION + i);
     if (strcmp(name, "tokens") == 0) return (int32_t)(i * 7 + 3);
     return 0;
@@ -34,7 +36,7 @@ static void fill(const sl_buffer *buffer, void *data) {
     const size_t each = sl_dtype_infos[buffer->type.dtype].bytes;
     assert_true(each > 0);
     for (int64_t i = 0; i < sl_type_elements(&buffer->type); i++) {
-        double value[2] = {integer_of(buffer->name, i)}; /* a complex number has two slots */
+        double value[2] = {integer_of(buffer, i)}; /* a complex number has two slots */
         if (sl_dtype_infos[buffer->type.dtype].kind == SL_KIND_FLOAT)
             value[0] = (double)test_draw(&random, 1 << 20) / (1 << 19) - 1;
         if (buffer->type.dtype == SL_DTYPE_f32)

@@ -98,6 +98,19 @@ static inline void make(made *m, uint64_t count) {
                                     .ctx = &m->content};
 }
 
+/* Puts a made state into pages, of which a slot has references. */
+static inline void put_in_pages(made *m) {
+    enum { SLOT = 1 };
+    static char blocks[1 << 21];
+    const uint64_t count = sl_blocks_of(m->content.to);
+    sl_kv_pages *pages = sl_forward_kv_pages(at->forward);
+    assert_true(count * block_bytes <= sizeof blocks);
+    must(give_blocks(&m->content, 0, count, blocks, &err));
+    sl_kv_pages_truncate(pages, SLOT, 0);
+    must(sl_slot_write_blocks(at->forward, SLOT, 0, count, blocks, &err));
+    m->content.pages = sl_kv_pages_of(pages, SLOT, NULL);
+}
+
 static inline void use_model(int which) {
     at = models[which];
     block_bytes = sl_slot_block_bytes(at->forward);
@@ -136,8 +149,10 @@ static inline int open_models(void **state) {
     const sl_synth_options options = {.struct_size = sizeof options, .force = 1};
     write_test_file("config.json", attention_only, sizeof attention_only - 1);
     must(sl_synth_write(test_path("config.json"), test_path("m.sluice"), &options, &err));
-    models[0] = open_model("models/fable", (sl_model_options){.context_tokens = MOST});
-    models[1] = open_model(test_path("m.sluice"), (sl_model_options){.context_tokens = MOST});
+    const sl_model_options open = {
+        .context_tokens = MOST, .max_sessions = 2, .prefix_cache_bytes = 64 << 20};
+    models[0] = open_model("models/fable", open);
+    models[1] = open_model(test_path("m.sluice"), open);
     return 0;
 }
 static inline void close_models(void) {

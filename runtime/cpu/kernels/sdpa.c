@@ -54,7 +54,8 @@ INLINE void mix_values(const block *b, int64_t c, int64_t lanes, const int nq, c
                        const bool half) {
     const int64_t width = b->from->value_dim, stride = b->to.stride * width;
     float *mix = b->to.mix + c;
-    const int64_t keys = (b->position + BLOCK) * b->from->key_dim + c * BLOCK;
+    const char *next_keys = (const char *)b->from->keys + b->from->next_keys;
+    const int64_t keys = b->position * b->from->key_dim + c * BLOCK;
     vf sums[QUERIES][CHAINS];
     for (int q = 0; q < nq; q++)
         for (int i = 0; i < nv; i++)
@@ -62,7 +63,7 @@ INLINE void mix_values(const block *b, int64_t c, int64_t lanes, const int nq, c
     for (int64_t p = b->skip; p < b->count; p++) {
         const int64_t at = (b->position + p) * width + c;
         vf value[CHAINS];
-        fetch(b->from->keys, keys + p * nv * LANES, nv * LANES, half);
+        fetch(next_keys, keys + p * nv * LANES, nv * LANES, half);
         UNROLL(16)
         for (int i = 0; i < nv; i++)
             value[i] =
@@ -186,7 +187,9 @@ static __attribute__((noinline)) void finish(float *mix, running all, const floa
 
 typedef struct {
     const sl_cview *q, *keys, *values;
-    const int32_t *slots, *positions;
+    cache_places places;
+    cache_layout key_layout, value_layout;
+    const int32_t *positions;
     float scale, softcap;
     int64_t window;
     const float *sinks; /* NULL: none */
@@ -196,9 +199,12 @@ typedef struct {
 /* The ops name these operands alike. */
 #define CALL_OF(A, SINKS, OUT)                                                                     \
     {                                                                                              \
-        .q = &(A)->q, .keys = &(A)->cache_k, .values = &(A)->cache_v, .slots = (A)->slots.data,    \
-        .positions = (A)->positions.data, .scale = (A)->attrs.scale,                               \
-        .softcap = (A)->attrs.softcap, .window = (A)->attrs.window, .sinks = (SINKS), .out = (OUT) \
+        .q = &(A)->q, .keys = &(A)->cache_k, .values = &(A)->cache_v,                              \
+        .places = places_of(&(A)->slots, &(A)->cache_v.type),                                      \
+        .key_layout = layout_of(&(A)->cache_k.type),                                               \
+        .value_layout = layout_of(&(A)->cache_v.type), .positions = (A)->positions.data,           \
+        .scale = (A)->attrs.scale, .softcap = (A)->attrs.softcap, .window = (A)->attrs.window,     \
+        .sinks = (SINKS), .out = (OUT)                                                             \
     }
 
 typedef struct {
@@ -212,16 +218,33 @@ static range seen_of(const call *a, int64_t row, int64_t from, int64_t to) {
     return (range){first > from ? first : from, end < to ? end : to};
 }
 
-static source source_of(const call *a, int64_t row, int64_t head) {
-    const int64_t slot = a->slots[row];
-    return (source){.keys = (const char *)a->keys->data + cache_head(&a->keys->type, slot, head),
-                    .values =
-                        (const char *)a->values->data + cache_head(&a->values->type, slot, head),
+/* The block from position `at` on; the next one is prefetched if the row sees it. */
+static source source_at(const call *a, int64_t row, int64_t head, int64_t at) {
+    const cache_places *p = &a->places;
+    const int64_t slot = slot_at(p, row, at);
+    int64_t next_keys = a->key_layout.block_bytes, next_values = a->value_layout.block_bytes;
+    if (p->paged) {
+        const int64_t next = at + BLOCK <= a->positions[row] ? slot_at(p, row, at + BLOCK) : slot;
+        next_keys = (next - slot) * a->key_layout.slot_bytes;
+        next_values = (next - slot) * a->value_layout.slot_bytes;
+    }
+    return (source){.keys = (const char *)a->keys->data + head_in(&a->key_layout, slot, head),
+                    .values = (const char *)a->values->data + head_in(&a->value_layout, slot, head),
+                    .next_keys = next_keys,
+                    .next_values = next_values,
                     .key_dim = dim(&a->q->type, 2),
                     .value_dim = dim(&a->values->type, 3),
                     .scale = a->scale,
                     .softcap = a->softcap,
                     .dtype = a->keys->type.dtype};
+}
+
+/* All queries of a row with positions [seen.first, seen.end) of one block. */
+static void attend_seen(const call *a, int64_t row, int64_t head, range seen, const queries *to,
+                        float *factors) {
+    const source from = source_at(a, row, head, seen.first / BLOCK * BLOCK);
+    const int64_t first = within_slot(&a->places, seen.first);
+    attend_block(&from, to, first, first + seen.end - seen.first, factors);
 }
 
 static bool is_coded(const call *a) {
@@ -338,8 +361,7 @@ static void attend_part(const item *it, range part) {
             const range seen = seen_of(it->call, row, at, least(at + BLOCK, part.end));
             if (seen.first >= seen.end) continue;
             const queries g = queries_of(it, row);
-            const source from = source_of(it->call, row, it->p.head);
-            attend_block(&from, &g, seen.first, seen.end, it->room.factors);
+            attend_seen(it->call, row, it->p.head, seen, &g, it->room.factors);
         }
     for (int64_t row = it->first; row < it->end; row++) {
         const range seen = seen_of(it->call, row, part.first, part.end);
@@ -367,8 +389,9 @@ SL_CHECKED static sl_status attend_item(const item *it, sl_error *err) {
     const int64_t each = it->p.count, count = (it->end - it->first) * each;
     range all = {INT64_MAX, 0}; /* the union of the visible ranges */
     for (int64_t row = it->first; row < it->end; row++) {
-        SL_TRY(check_place(&a->values->type, a->slots, a->positions, row, err));
+        SL_TRY(check_position(&a->places, a->positions[row], row, err));
         const range seen = seen_of(a, row, 0, INT64_MAX);
+        SL_TRY(check_slots(&a->places, row, seen.first, seen.end, err));
         all.first = least(all.first, seen.first);
         if (seen.end > all.end) all.end = seen.end;
     }
@@ -448,34 +471,39 @@ SPLIT(sdpa_parts) {
                       QUERIES * BLOCK * sizeof(float) + coded};
 }
 
-static void take_part(const sl_sdpa_parts_args *a, int64_t row, int64_t index, int64_t part,
+/* One part of the positions of a row. */
+typedef struct {
+    int64_t row, part;
+    range seen; /* of its positions */
+} row_part;
+
+static void take_part(const sl_sdpa_parts_args *a, const call *c, const row_part *of, portion p,
                       float *factors) {
-    const call c = CALL_OF(a, NULL, NULL);
-    const sharing by = sharing_of(&c);
-    const portion p = portion_at(&by, index);
-    const source from = source_of(&c, row, p.head);
+    const sharing by = sharing_of(c);
+    const int64_t key_dim = dim(&a->q.type, 2), value_dim = dim(&a->cache_v.type, 3);
     const int64_t parts = dim(&a->mixes.type, 2);
-    const int64_t query = (row * by.heads + p.head) * by.ratio + p.first;
-    const bool coded = is_coded(&c);
+    const int64_t query = (of->row * by.heads + p.head) * by.ratio + p.first;
+    const range seen = of->seen;
+    const bool coded = is_coded(c);
     float *scales = factors + QUERIES * BLOCK;
     int32_t *words = (int32_t *)(void *)(scales + by.share);
-    const queries g = {.query = (const float *)a->q.data + query * from.key_dim,
+    const queries g = {.query = (const float *)a->q.data + query * key_dim,
                        .words = coded ? words : NULL,
                        .scales = coded ? scales : NULL,
-                       .taken = (running *)a->weights.data + query * parts + part,
-                       .mix = (float *)a->mixes.data + (query * parts + part) * from.value_dim,
+                       .taken = (running *)a->weights.data + query * parts + of->part,
+                       .mix = (float *)a->mixes.data + (query * parts + of->part) * value_dim,
                        .count = p.count,
                        .stride = parts};
-    const int64_t first = part * SL_SDPA_PART;
-    const range seen = seen_of(&c, row, first, first + SL_SDPA_PART);
-    start(&g, from.value_dim, seen.first < seen.end ? nothing : (running){0, 0});
+    start(&g, value_dim, seen.first < seen.end ? nothing : (running){0, 0});
     if (coded && seen.first < seen.end) {
-        fetch_values(&from, seen.first);
-        code_queries(g.query, g.count, from.key_dim, from.scale, words, scales);
+        const source from = source_at(c, of->row, p.head, seen.first);
+        fetch_values(&from, within_slot(&c->places, seen.first));
+        code_queries(g.query, g.count, key_dim, c->scale, words, scales);
     }
-    for (int64_t at = seen.first / BLOCK * BLOCK; at < seen.end; at += BLOCK)
-        attend_block(&from, &g, at > seen.first ? at : seen.first, least(at + BLOCK, seen.end),
-                     factors);
+    for (int64_t at = seen.first / BLOCK * BLOCK; at < seen.end; at += BLOCK) {
+        const range here = {at > seen.first ? at : seen.first, least(at + BLOCK, seen.end)};
+        attend_seen(c, of->row, p.head, here, &g, factors);
+    }
 }
 
 RUN(sdpa_parts) {
@@ -485,10 +513,13 @@ RUN(sdpa_parts) {
     const int64_t portions = by.heads * by.shares, parts = dim(&a->mixes.type, 2);
     const int64_t slots = part_slots(parts);
     for (int64_t i = begin; i < end; i++) {
-        const int64_t row = i / slots / portions, part = part_in(i % slots, slots);
-        if (part >= parts) continue;
-        SL_TRY(check_place(&a->cache_v.type, c.slots, c.positions, row, worker->err));
-        take_part(a, row, i / slots % portions, part, worker->scratch);
+        row_part of = {.row = i / slots / portions, .part = part_in(i % slots, slots)};
+        if (of.part >= parts) continue;
+        const int64_t first = of.part * SL_SDPA_PART;
+        SL_TRY(check_position(&c.places, c.positions[of.row], of.row, worker->err));
+        of.seen = seen_of(&c, of.row, first, first + SL_SDPA_PART);
+        SL_TRY(check_slots(&c.places, of.row, of.seen.first, of.seen.end, worker->err));
+        take_part(a, &c, &of, portion_at(&by, i / slots % portions), worker->scratch);
     }
     return SL_OK;
 }

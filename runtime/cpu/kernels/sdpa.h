@@ -5,7 +5,7 @@
 #include "runtime/cpu/kernels/sdpa_cache.h"
 
 enum {
-    BLOCK = 64, /* positions of a block */
+    BLOCK = SL_KV_PAGE, /* positions of a block: one page */
 #if defined(__AVX512F__)
     QUERIES = 8, /* queries computed together in registers, at most */
     CHAINS = 16, /* accumulators in registers */
@@ -18,9 +18,10 @@ enum {
     FETCH = 2          /* prefetch into L2: L1 is full of the current block */
 };
 
-/* The cache of one KV head of one sequence. */
+/* The cache of one KV head of one sequence, or of one of its pages. */
 typedef struct {
     const void *keys, *values;
+    int64_t next_keys, next_values; /* bytes from a block to the next one, which is prefetched */
     int64_t key_dim, value_dim;
     float scale, softcap; /* softcap 0: none */
     sl_dtype dtype;       /* of the keys */

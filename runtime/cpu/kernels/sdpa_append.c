@@ -27,7 +27,8 @@ static void store_codes(const sl_view *cache, char *head, int64_t position, cons
 static void store_key(const sl_view *keys, int64_t slot, int64_t h, int64_t position,
                       const float *key) {
     const int64_t width = dim(&keys->type, 3), at = sl_kv_key_at(position, width);
-    char *head = (char *)keys->data + cache_head(&keys->type, slot, h);
+    const cache_layout layout = layout_of(&keys->type);
+    char *head = (char *)keys->data + head_in(&layout, slot, h);
     if (keys->type.dtype == SL_DTYPE_k16) {
         store_codes(keys, head, position, key);
         return;
@@ -48,7 +49,8 @@ static void store_key(const sl_view *keys, int64_t slot, int64_t h, int64_t posi
 static void store_value(const sl_view *values, int64_t slot, int64_t h, int64_t position,
                         const float *value) {
     const int64_t width = dim(&values->type, 3), at = position * width;
-    char *head = (char *)values->data + cache_head(&values->type, slot, h);
+    const cache_layout layout = layout_of(&values->type);
+    char *head = (char *)values->data + head_in(&layout, slot, h);
     if (values->type.dtype == SL_DTYPE_v16) {
         store_codes(values, head, position, value);
         return;
@@ -65,6 +67,13 @@ static void store_value(const sl_view *values, int64_t slot, int64_t h, int64_t 
     });
 }
 
+/* Checks that row t's position is inside the cache. */
+SL_CHECKED static sl_status check_place(const cache_places *places, int32_t position, int64_t t,
+                                        sl_error *err) {
+    SL_TRY(check_position(places, position, t, err));
+    return check_slots(places, t, position, position + (int64_t)1, err);
+}
+
 SPLIT(kv_append) {
     const sl_kv_append_args *a = args;
     return (sl_split){dim(&a->k.type, 0), grain_of(sl_dims_tail(&a->k.type.shape, 1)), 0};
@@ -73,15 +82,16 @@ RUN(kv_append) {
     const sl_kv_append_args *a = args;
     const int64_t heads = dim(&a->k.type, 1);
     const int64_t key_dim = dim(&a->k.type, 2), value_dim = dim(&a->v.type, 2);
-    const int32_t *slots = a->slots.data, *positions = a->positions.data;
+    const cache_places places = places_of(&a->slots, &a->cache_v.type);
+    const int32_t *positions = a->positions.data;
     for (int64_t t = begin; t < end; t++) {
-        SL_TRY(check_place(&a->cache_v.type, slots, positions, t, worker->err));
+        SL_TRY(check_place(&places, positions[t], t, worker->err));
+        const int64_t slot = slot_at(&places, t, positions[t]);
+        const int64_t at = within_slot(&places, positions[t]);
         for (int64_t h = 0; h < heads; h++) {
             const int64_t row = t * heads + h;
-            store_key(&a->cache_k, slots[t], h, positions[t],
-                      (const float *)a->k.data + row * key_dim);
-            store_value(&a->cache_v, slots[t], h, positions[t],
-                        (const float *)a->v.data + row * value_dim);
+            store_key(&a->cache_k, slot, h, at, (const float *)a->k.data + row * key_dim);
+            store_value(&a->cache_v, slot, h, at, (const float *)a->v.data + row * value_dim);
         }
     }
     return SL_OK;
@@ -99,17 +109,19 @@ RUN(norm_rope_append) {
     const head_turn turn =
         head_turn_of(&a->cos, &a->sin, width, a->attrs.rotary, a->attrs.interleaved);
     const rms_norm norm = {a->gain.data, width, a->attrs.eps, a->attrs.offset};
-    const int32_t *slots = a->slots.data, *positions = a->positions.data;
+    const cache_places places = places_of(&a->slots, &a->cache_v.type);
+    const int32_t *positions = a->positions.data;
     float *normed = worker->scratch, *turned = normed + width;
     for (int64_t t = begin; t < end; t++) {
-        SL_TRY(check_place(&a->cache_v.type, slots, positions, t, worker->err));
+        SL_TRY(check_place(&places, positions[t], t, worker->err));
+        const int64_t slot = slot_at(&places, t, positions[t]);
+        const int64_t at = within_slot(&places, positions[t]);
         for (int64_t h = 0; h < heads; h++) {
             const int64_t row = t * heads + h;
             rms_norm_row(&norm, (const float *)a->k.data + row * width, normed);
             rope_head(&turn, t * turn.columns, normed, turned);
-            store_key(&a->cache_k, slots[t], h, positions[t], turned);
-            store_value(&a->cache_v, slots[t], h, positions[t],
-                        (const float *)a->v.data + row * value_dim);
+            store_key(&a->cache_k, slot, h, at, turned);
+            store_value(&a->cache_v, slot, h, at, (const float *)a->v.data + row * value_dim);
         }
     }
     return SL_OK;

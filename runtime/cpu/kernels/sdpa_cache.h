@@ -68,18 +68,55 @@ INLINE vi codes16_of(vf x, coding16 c) {
     return c.inverse == 0 ? none : vround_i32(x * vsplat(c.inverse));
 }
 
-/* Byte offset of one head of one sequence, in keys or in values. */
-INLINE int64_t cache_head(const sl_type *cache, int64_t slot, int64_t head) {
-    const int64_t before = slot * dim(cache, 1) + head, each = sl_dims_tail(&cache->shape, 2);
-    if (sl_dtype_infos[cache->dtype].kind == SL_KIND_CACHE)
-        return before * (each / dim(cache, 3) / SL_KV_LANES) * sl_kv_block_bytes(dim(cache, 3));
-    return before * each * (int64_t)sl_dtype_infos[cache->dtype].bytes;
+/* Bytes of keys or values: of a slot or page, of one head of it, of SL_KV_PAGE positions. */
+typedef struct {
+    int64_t slot_bytes, head_bytes, block_bytes;
+} cache_layout;
+
+INLINE cache_layout layout_of(const sl_type *cache) {
+    const int64_t positions = sl_dims_tail(&cache->shape, 2) / dim(cache, 3);
+    const bool coded = sl_dtype_infos[cache->dtype].kind == SL_KIND_CACHE;
+    const int64_t each = coded ? sl_kv_block_bytes(dim(cache, 3)) / SL_KV_LANES
+                               : dim(cache, 3) * (int64_t)sl_dtype_infos[cache->dtype].bytes;
+    return (cache_layout){dim(cache, 1) * positions * each, positions * each, SL_KV_PAGE * each};
+}
+/* Byte offset of one head of a slot or page. */
+INLINE int64_t head_in(const cache_layout *layout, int64_t slot, int64_t head) {
+    return slot * layout->slot_bytes + head * layout->head_bytes;
 }
 
-/* Checks that row t's slot and position are inside the cache. */
-SL_CHECKED static inline sl_status check_place(const sl_type *values, const int32_t *slots,
-                                               const int32_t *positions, int64_t t, sl_error *err) {
-    SL_TRY(check_index(slots[t], dim(values, 0), "attention: slot", t, err));
-    return check_index(positions[t], dim(values, 2), "attention: position", t, err);
+/* Where the positions of the rows are: a slot each, or the pages of its sequence. */
+typedef struct {
+    const int32_t *slots; /* [rows, pages] */
+    int64_t pages;        /* 1 with slots */
+    bool paged;
+    int64_t count, capacity; /* slots or pages of the cache; positions of a sequence */
+} cache_places;
+
+INLINE cache_places places_of(const sl_cview *slots, const sl_type *values) {
+    const bool paged = slots->type.shape.rank == 2;
+    const int64_t pages = paged ? dim(&slots->type, 1) : 1;
+    return (cache_places){slots->data, pages, paged, dim(values, 0), pages * dim(values, 2)};
+}
+/* The slot or page of a position of row t, and the position within it. */
+INLINE int64_t slot_at(const cache_places *p, int64_t t, int64_t position) {
+    return p->slots[t * p->pages + (p->paged ? position / SL_KV_PAGE : 0)];
+}
+INLINE int64_t within_slot(const cache_places *p, int64_t position) {
+    return p->paged ? position % SL_KV_PAGE : position;
+}
+
+/* Checks the position of row t. */
+SL_CHECKED static inline sl_status check_position(const cache_places *p, int32_t position,
+                                                  int64_t t, sl_error *err) {
+    return check_index(position, p->capacity, "attention: position", t, err);
+}
+/* Checks where positions [first, end) of row t are. */
+SL_CHECKED static inline sl_status check_slots(const cache_places *p, int64_t t, int64_t first,
+                                               int64_t end, sl_error *err) {
+    const int64_t each = p->paged ? SL_KV_PAGE : p->capacity;
+    for (int64_t i = first / each; i * each < end; i++)
+        SL_TRY(check_index(p->slots[t * p->pages + i], p->count, "attention: slot", t, err));
+    return SL_OK;
 }
 #endif

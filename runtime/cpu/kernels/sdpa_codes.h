@@ -69,7 +69,7 @@ INLINE void score_codes(const block *b, int64_t v, const int nq, const int nv) {
         UNROLL(16)
         for (int i = 0; i < nv; i++) {
             key[i] = vload_u32(keys[i] + d * SL_KV_LANES * 4);
-            fetch_words(keys[i] + BLOCK / SL_KV_LANES * bytes + d * SL_KV_LANES * 4, LANES);
+            fetch_words(keys[i] + b->from->next_keys + d * SL_KV_LANES * 4, LANES);
         }
         UNROLL(16)
         for (int q = 0; q < nq; q++) {
@@ -136,7 +136,7 @@ INLINE void mix_codes(const block *b, const mixture *m, int64_t c, int64_t lanes
         const char *at = (const char *)b->from->values + position / SL_KV_LANES * bytes +
                          SL_KV_SCALES_BYTES + (position % SL_KV_LANES / 2 * width + c) * 4;
         vu value[CHAINS];
-        fetch_words(at + BLOCK / SL_KV_LANES * bytes, nv * LANES);
+        fetch_words(at + b->from->next_values, nv * LANES);
         UNROLL(16)
         for (int i = 0; i < nv; i++)
             value[i] = (vu)vload_n(at + i * LANES * 4, i + 1 < nv ? LANES : lanes);
@@ -160,9 +160,10 @@ INLINE void fetch_scales(const block *b) {
     const int64_t keys = sl_kv_block_bytes(b->from->key_dim);
     const int64_t values = sl_kv_block_bytes(b->from->value_dim);
     for (int64_t i = 0; i < BLOCK / SL_KV_LANES; i++) {
-        const int64_t group = (b->position + BLOCK) / SL_KV_LANES + i;
-        fetch_words((const char *)b->from->keys + group * keys, SL_KV_LANES);
-        fetch_words((const char *)b->from->values + group * values, SL_KV_LANES);
+        const source *from = b->from;
+        const int64_t group = b->position / SL_KV_LANES + i;
+        fetch_words((const char *)from->keys + group * keys + from->next_keys, SL_KV_LANES);
+        fetch_words((const char *)from->values + group * values + from->next_values, SL_KV_LANES);
     }
 }
 

@@ -1,7 +1,7 @@
 /* sdpa.cu - Attention of any shape with f32 arithmetic, and merging the splits.  The layout of the
  * cache is in core/kv.h. */
-#include "runtime/cuda/kernels/sdpa.h"
 #include "runtime/cuda/kernels/sdpa.cuh"
+#include "runtime/cuda/kernels/sdpa.h"
 
 /* ---- any shape: one block per query and split; in a step, a thread scores one position ---- */
 
@@ -19,9 +19,8 @@ template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *quer
     const int split = (int)(blockIdx.x % a.splits), i = (int)(blockIdx.x / a.splits);
     const int query_heads = a.heads * a.ratio, t = i / query_heads;
     const cached_row row = row_of(a, t);
-    const int64_t head = head_at(a, row.slot, i % query_heads / a.ratio);
-    const T *keys = (const T *)a.keys + head * a.width;
-    const T *values = (const T *)a.values + head * a.value_width;
+    const int head = i % query_heads / a.ratio;
+    const T *keys = (const T *)a.keys, *values = (const T *)a.values;
     range own = split_of(a, split, range{row.first, row.count}, SL_CUDA_SPLIT);
     own.first = max(own.first, row.first);
     const int me = (int)threadIdx.x;
@@ -31,10 +30,12 @@ template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *quer
     float largest = -INFINITY, sum = 0;
     for (int first = own.first; first < own.end; first += SL_CUDA_SPLIT) {
         const int position = first + me, count = min(own.end - first, (int)SL_CUDA_SPLIT);
-        const T *key = keys + (int64_t)(position / KV_LANES) * KV_LANES * a.width;
-        const float score = position < own.end
-                                ? score_of<T>(a, query, key + position % KV_LANES)
-                                : -INFINITY;
+        float score = -INFINITY;
+        if (position < own.end) {
+            const int64_t at = place_at(a, t, a.heads, head, position);
+            score =
+                score_of<T>(a, query, keys + at / KV_LANES * KV_LANES * a.width + at % KV_LANES);
+        }
         const float before = largest;
         largest = fmaxf(largest, block_max(score));
         const float keep = expf(before - largest), factor = expf(score - largest);
@@ -43,8 +44,12 @@ template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *quer
         __syncthreads();
         for (int d = me; d < a.value_width; d += (int)blockDim.x) {
             float taken = mix[d] * keep;
-            for (int p = 0; p < count; p++)
-                taken += factors[p] * f32_of(values[(int64_t)(first + p) * a.value_width + d]);
+            for (int p = 0, end; p < count; p = end) { /* page by page */
+                end = min(count, p + (int)KV_PAGE - (first + p) % KV_PAGE);
+                const T *value = values + place_at(a, t, a.heads, head, first + p) * a.value_width;
+                for (int i = p; i < end; i++, value += a.value_width)
+                    taken += factors[i] * f32_of(value[d]);
+            }
             mix[d] = taken;
         }
         __syncthreads();

@@ -2,10 +2,8 @@
  * of a split. */
 #ifndef SL_RUNTIME_CUDA_KERNELS_SDPA_CUH
 #define SL_RUNTIME_CUDA_KERNELS_SDPA_CUH
-#include "runtime/cuda/kernels/cuda.cuh"
 #include "runtime/cuda/kernels/sdpa.h"
-
-enum { KV_LANES = 16 };
+#include "runtime/cuda/kernels/sdpa_place.cuh"
 
 /* An element of an f16 cache. */
 struct half_bits {
@@ -18,18 +16,19 @@ DEVICE float f32_of(half_bits x) {
     return f32_of_f16(x.bits);
 }
 
-/* Row t attends to positions [first, count) of its slot: causal mask and sliding window. */
+/* Row t attends to positions [first, count) of its sequence: causal mask and sliding window. */
 struct cached_row {
-    int slot, first, count;
+    int first, count;
 };
 DEVICE cached_row row_of(const sl_sdpa_splits &a, int t) {
-    const int slot = checked(a.fault, SL_FAULT_SLOT, t, a.slots[t], a.slot_count);
     const int count = 1 + checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], a.capacity);
-    return {slot, a.window ? max(count - a.window, 0) : 0, count};
+    return {a.window ? max(count - a.window, 0) : 0, count};
 }
-/* Number of positions before the first one of a KV head. */
-DEVICE int64_t head_at(const sl_sdpa_splits &a, int slot, int head) {
-    return ((int64_t)slot * a.heads + head) * a.capacity;
+/* Whether row t goes on with the sequence of the row before it: the page of that row's own position
+ * is of no other sequence. */
+DEVICE bool continues(const sl_sdpa_splits &a, int t) {
+    const int own = a.pages ? row_of(a, t - 1).count - 1 : 0;
+    return slot_of(a, t - 1, own) == slot_of(a, t, own);
 }
 
 struct range {

@@ -21,7 +21,7 @@ enum {
 
 /* For many rows: 8 warps per block, or 4 where shared memory is small; 16 queries per warp. */
 #define SL_CUDA_MANY_TILE(WARPS)           ((WARPS) == 8 ? 64 : 32) /* positions per tile */
-#define SL_CUDA_MANY_BYTES(D, WARPS, TILE) ((WARPS)*16 * (4 * (D) + 24) + (4 * (D) + 16) * (TILE))
+#define SL_CUDA_MANY_BYTES(D, WARPS, TILE) ((WARPS)*16 * (4 * (D) + 28) + (4 * (D) + 16) * (TILE))
 
 typedef struct {
     const float *q; /* [rows, heads * ratio, width] */
@@ -36,11 +36,13 @@ typedef struct {
     int32_t rows, ratio;                 /* ratio: query heads per KV head */
     int32_t width, value_width;          /* of keys and queries; of values */
     int32_t window;                      /* sliding window in positions; 0: none */
-    int32_t slot_count, heads, capacity; /* of the cache; capacity: whole blocks (core/kv.h) */
+    int32_t slot_count, heads, capacity; /* of the cache; capacity: positions of a sequence */
+    int32_t pages; /* of each row in `slots`, SL_KV_PAGE positions each; 0: one slot, of capacity */
     int32_t splits;
     int32_t span; /* positions per split; 0: each row's positions are divided evenly */
     int32_t is_half;
     float softcap; /* of the plain kernel; 0: none */
+    int32_t reserved;
 } sl_sdpa_splits;
 
 enum { SL_CUDA_FEW_SPLITS = 8 }; /* merged by a single thread */

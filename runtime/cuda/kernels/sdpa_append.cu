@@ -1,8 +1,7 @@
 /* sdpa_append.cu - Writing to the KV cache (core/kv.h). */
 #include "runtime/cuda/kernels/head.cuh"
 #include "runtime/cuda/kernels/sdpa_append.h"
-
-enum { KV_LANES = 16 };
+#include "runtime/cuda/kernels/sdpa_place.cuh"
 
 DEVICE void put_cached(void *cache, int64_t at, float value, int is_half) {
     if (is_half)
@@ -18,16 +17,14 @@ SL_CUDA_KERNEL(sl_kv_append, sl_cache_append) {
     const int64_t w = (int64_t)blockIdx.x * (blockDim.x / WARP) + warp_id(), i = w % heads;
     if (w >= 2 * heads) return;
     const int t = (int)(i / change.heads), width = change.width, value_width = a.value_width;
-    const int slot = checked(a.fault, SL_FAULT_SLOT, t, a.slots[t], a.slot_count);
     const int position = checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], a.capacity);
-    const int64_t before = ((int64_t)slot * change.heads + i % change.heads) * a.capacity;
+    const int64_t place = place_at(a, t, change.heads, (int)(i % change.heads), position);
     if (w >= heads) {
         for (int d = lane_id(); d < value_width; d += WARP)
-            put_cached(a.values, (before + position) * value_width + d, a.v[i * value_width + d],
-                       a.is_half);
+            put_cached(a.values, place * value_width + d, a.v[i * value_width + d], a.is_half);
         return;
     }
-    const int64_t at = (before + position / KV_LANES * KV_LANES) * width + position % KV_LANES;
+    const int64_t at = place / KV_LANES * KV_LANES * width + place % KV_LANES;
     const float *x = a.k + i * width;
     const int64_t angles = (int64_t)t * change.columns;
     void *keys = a.keys;

@@ -9,9 +9,10 @@ typedef struct {
     const float *k, *v;
     const int32_t *slots, *positions;
     void *keys, *values;
-    int32_t rows, slot_count, capacity; /* capacity: whole blocks (core/kv.h) */
+    int32_t rows, slot_count, capacity; /* capacity: positions of a sequence */
+    int32_t pages;                      /* as in sl_sdpa_splits */
     int32_t value_width;                /* head size of v; that of k is in `change` */
-    int32_t is_half, reserved;          /* the cache is f16, else f32 */
+    int32_t is_half;                    /* the cache is f16, else f32 */
     sl_fault *fault;
 } sl_cache_append;
 #endif

@@ -12,24 +12,25 @@ template <int D, int TILES> DEVICE void attend_few(const sl_sdpa_splits &a, few<
         return;
     }
     const int chunks = (a.ratio + QUERIES - 1) / QUERIES;
-    const int slot = row_of(a, rows.first).slot;
-    const int64_t head = head_at(a, slot, (int)blockIdx.y / chunks);
-    const uint16_t *keys = (const uint16_t *)a.keys + head * D;
-    const uint16_t *values = (const uint16_t *)a.values + head * D;
     const int stripe = warp_id() % STRIPES, from = first + warp_id() / STRIPES * SIDE;
+    const bool is_used = from < seen.end && from + SIDE > seen.first; /* by the warp: one page */
+    const int64_t place =
+        is_used ? place_at(a, rows.end - 1, a.heads, (int)blockIdx.y / chunks, from) : 0;
+    const uint16_t *keys = (const uint16_t *)a.keys + place * D;
+    const uint16_t *values = (const uint16_t *)a.values + place * D;
     const int r = lane_id() / 4, c = lane_id() % 4;
     uint4 near[LOADS];
 #pragma unroll
     for (int i = 0; i < LOADS; i++) { /* 8 positions of one element */
         const int position = from + r * 8, d = stripe * SIDE + 4 * i + c;
-        const int64_t at = ((int64_t)(position / KV_LANES) * D + d) * KV_LANES + r % 2 * 8;
+        const int64_t at = (int64_t)(r / 2 * D + d) * KV_LANES + r % 2 * 8;
         const bool is_seen = position + 8 > seen.first && position < seen.end;
         near[i] = is_seen ? load_now(keys + at) : make_uint4(0, 0, 0, 0);
     }
 #pragma unroll
     for (int i = 0; i < LOADS; i++) { /* 8 elements of one position */
         const int position = from + 4 * i + c, d = stripe * SIDE + r * 8;
-        copy_start(&s.values[i][threadIdx.x], values + (int64_t)position * D + d,
+        copy_start(&s.values[i][threadIdx.x], values + (int64_t)(position - from) * D + d,
                    position >= seen.first && position < seen.end);
     }
     copy_commit();
@@ -45,7 +46,7 @@ template <int D, int TILES> DEVICE void attend_few(const sl_sdpa_splits &a, few<
 }
 
 #define FEW(D, TILES)                                                                              \
-    static_assert(sizeof(few<D, TILES>) <= SL_CUDA_FEW_BYTES(D, TILES), "room in shared memory"); \
+    static_assert(sizeof(few<D, TILES>) <= SL_CUDA_FEW_BYTES(D, TILES), "room in shared memory");  \
     SL_CUDA_KERNEL(sl_sdpa_few_##D##_##TILES, sl_sdpa_splits, 2 * D / SIDE * WARP) {               \
         SL_DYNAMIC_SHARED(unsigned char, shared);                                                  \
         attend_few<D, TILES>(a, *(few<D, TILES> *)shared);                                         \

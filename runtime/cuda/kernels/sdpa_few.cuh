@@ -47,13 +47,13 @@ DEVICE int fragment_slot(int k) {
     return k / 4;
 }
 
-/* Rows [first, end) of one slot that block z takes; empty where another block takes row z. */
+/* Rows [first, end) of one sequence that block z takes; empty where another block takes row z. */
 DEVICE range rows_of_block(const sl_sdpa_splits &a, int most) {
-    const int t = (int)blockIdx.z, slot = a.slots[t];
+    const int t = (int)blockIdx.z;
     int run = t, end = t + 1;
-    while (run > 0 && a.slots[run - 1] == slot) run--;
+    while (run > 0 && continues(a, run)) run--;
     if ((t - run) % most) return {t, t};
-    while (end < a.rows && end < t + most && a.slots[end] == slot) end++;
+    while (end < a.rows && end < t + most && continues(a, end)) end++;
     return {t, end};
 }
 
@@ -72,7 +72,7 @@ DEVICE range set_queries(const sl_sdpa_splits &a, few<D, TILES> &s, range rows) 
         const int i = (int)threadIdx.x + chunk * QUERIES; /* among the queries of this head */
         const int t = rows.first + i / a.ratio;
         const bool is_there = t < rows.end;
-        const cached_row row = is_there ? row_of(a, t) : cached_row{0, 0, 0};
+        const cached_row row = is_there ? row_of(a, t) : cached_row{0, 0};
         s.first[threadIdx.x] = row.first;
         s.count[threadIdx.x] = row.count;
         s.at[threadIdx.x] = is_there ? ((int64_t)t * a.heads + head) * a.ratio + i % a.ratio : 0;
@@ -97,8 +97,7 @@ DEVICE void put_query(few<D, TILES> &s, int n, const float (&x)[D / WARP], float
         to[4] = low_half(x[i] * p.down, high);
     }
 }
-template <int D, int TILES>
-DEVICE void put_queries(const sl_sdpa_splits &a, few<D, TILES> &s) {
+template <int D, int TILES> DEVICE void put_queries(const sl_sdpa_splits &a, few<D, TILES> &s) {
     for (int n = warp_id(); n < few<D, TILES>::QUERIES; n += few<D, TILES>::WARPS) {
         const float *query = a.q + s.at[n] * D;
         float x[D / WARP];
@@ -146,8 +145,7 @@ DEVICE int score_at(int query, int position) {
 }
 
 /* Partial scores: keys of SIDE positions and a stripe of elements, times the queries. */
-template <int D, int TILES>
-DEVICE void score(few<D, TILES> &s, const uint4 (&keys)[LOADS]) {
+template <int D, int TILES> DEVICE void score(few<D, TILES> &s, const uint4 (&keys)[LOADS]) {
     enum { STRIPES = few<D, TILES>::STRIPES };
     const int stripe = warp_id() % STRIPES, side = warp_id() / STRIPES;
     const int r = lane_id() / 4, c = lane_id() % 4;
@@ -180,8 +178,7 @@ DEVICE void weigh(const sl_sdpa_splits &a, few<D, TILES> &s, int first) {
         for (int i = 0; i < SPLIT / WARP; i++) {
             const int p = lane_id() + WARP * i;
             x[i] = 0;
-            for (int g = 0; g < few<D, TILES>::STRIPES; g++)
-                x[i] += s.scores[g][n][score_at(n, p)];
+            for (int g = 0; g < few<D, TILES>::STRIPES; g++) x[i] += s.scores[g][n][score_at(n, p)];
             const bool is_seen = first + p >= s.first[n] && first + p < s.count[n];
             x[i] = is_seen ? x[i] * s.scale[n] : -INFINITY;
             largest = fmaxf(largest, x[i]);

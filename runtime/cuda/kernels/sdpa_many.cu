@@ -19,10 +19,11 @@ template <int D, int WARPS, int TILE> struct many {
     uint4 high[QUERIES][CHUNKS], low[QUERIES][CHUNKS];
     uint4 keys[BLOCKS][D][2];
     uint4 values[TILE][CHUNKS + 1];
-    float scale[QUERIES]; /* of scores */
-    int slot[QUERIES];    /* -1: no query */
+    float scale[QUERIES];               /* of scores */
+    int row[QUERIES];                   /* -1: no query */
+    int goes_on[QUERIES];               /* whether it is of the sequence of the query before it */
     int first[QUERIES], count[QUERIES]; /* visible positions [first, count) */
-    int64_t at[QUERIES];  /* index of the query */
+    int64_t at[QUERIES];                /* index of the query */
 };
 DEVICE int chunk_at(int row, int chunk) {
     return chunk ^ row % 8;
@@ -41,8 +42,9 @@ DEVICE void set_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
     if ((int)threadIdx.x < QUERIES) {
         const int i = (int)threadIdx.x, t = tile * rows + i / a.ratio;
         const bool is_there = i < rows * a.ratio && t < a.rows;
-        const cached_row row = is_there ? row_of(a, t) : cached_row{-1, 0, 0};
-        s.slot[i] = row.slot;
+        const cached_row row = is_there ? row_of(a, t) : cached_row{0, 0};
+        s.row[i] = is_there ? t : -1;
+        s.goes_on[i] = is_there && (i % a.ratio || (i > 0 && continues(a, t)));
         s.first[i] = row.first;
         s.count[i] = row.count;
         s.at[i] = ((int64_t)t * a.heads + blockIdx.y) * a.ratio + i % a.ratio;
@@ -58,7 +60,7 @@ DEVICE void put_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
         float x[EACH], most = 0;
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            x[i] = s.slot[n] >= 0 ? query[i] : 0.0f;
+            x[i] = s.row[n] >= 0 ? query[i] : 0.0f;
             most = fmaxf(most, fabsf(x[i]));
         }
         const power p = power_for(warp_max(most));
@@ -75,29 +77,27 @@ DEVICE void put_queries(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
 
 /* ---- tiles of the cache ---- */
 
-/* A KV head of a slot, of which positions [0, count) are read. */
+/* A tile of a KV head of a sequence, of which positions up to `count` are read. */
 struct source {
     const uint16_t *keys, *values;
-    int count;
+    int first, count;
 };
 template <int D, int WARPS, int TILE>
-DEVICE void ask_keys(many<D, WARPS, TILE> &s, const source &from, int first) {
-    const uint16_t *keys = from.keys + (int64_t)first * D;
+DEVICE void ask_keys(many<D, WARPS, TILE> &s, const source &from) {
 #pragma unroll 4
     for (int i = (int)threadIdx.x; i < TILE * D / 8; i += WARPS * WARP) {
         const int block = i / (2 * D), d = i / 2 % D;
-        copy_start(&s.keys[block][d][key_half_at(d, i % 2)], keys + (int64_t)i * 8,
-                   first + block * KV_LANES < from.count);
+        copy_start(&s.keys[block][d][key_half_at(d, i % 2)], from.keys + (int64_t)i * 8,
+                   from.first + block * KV_LANES < from.count);
     }
     copy_commit();
 }
 template <int D, int WARPS, int TILE>
-DEVICE void ask_values(many<D, WARPS, TILE> &s, const source &from, int first) {
-    const uint16_t *values = from.values + (int64_t)first * D;
+DEVICE void ask_values(many<D, WARPS, TILE> &s, const source &from) {
 #pragma unroll 4
     for (int i = (int)threadIdx.x; i < TILE * D / 8; i += WARPS * WARP) {
         const int p = i / (D / 8), chunk = i % (D / 8);
-        copy_start(&s.values[p][chunk], values + (int64_t)i * 8, first + p < from.count);
+        copy_start(&s.values[p][chunk], from.values + (int64_t)i * 8, from.first + p < from.count);
     }
     copy_commit();
 }
@@ -149,12 +149,13 @@ DEVICE void score(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
 /* Online softmax: masks and scales the scores of the tile from position `first` on and turns them
  * into factors; `keep` rescales what was accumulated before. */
 template <int D, int WARPS, int TILE>
-DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, int slot, int first) {
+DEVICE void weigh(const many<D, WARPS, TILE> &s, running<D, TILE> &w, range queries, int first) {
     const int c = lane_id() % 4;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int query = warp_id() * ROWS + lane_id() / 4 + 8 * half;
-        const int count = s.slot[query] == slot ? s.count[query] : 0, least = s.first[query];
+        const bool is_one = query >= queries.first && query < queries.end;
+        const int count = is_one ? s.count[query] : 0, least = s.first[query];
         const float scale = s.scale[query];
         float largest = w.largest[half];
 #pragma unroll
@@ -236,7 +237,7 @@ DEVICE void put_results(const sl_sdpa_splits &a, const many<D, WARPS, TILE> &s,
         sum += __shfl_xor_sync(ALL_LANES, sum, 1);
         sum += __shfl_xor_sync(ALL_LANES, sum, 2);
         const int n = warp_id() * ROWS + r + 8 * half;
-        if (s.slot[n] < 0) continue;
+        if (s.row[n] < 0) continue;
         const int64_t at = s.at[n] * a.splits + blockIdx.z;
         const float factor = (a.weights ? 1.0f : 1.0f / sum) / FACTOR_SCALE;
         if (a.weights && c == 0) {
@@ -253,33 +254,43 @@ DEVICE void put_results(const sl_sdpa_splits &a, const many<D, WARPS, TILE> &s,
 
 /* ---- a block's work ---- */
 
-/* The split's tiles of one slot, for `queries`, which belong to consecutive rows. */
+/* The tile from position `first` on; tiles begin at multiples of their size, so that each is in one
+ * page.  Of the rows of a sequence the last one sees the most. */
 template <int D, int WARPS, int TILE>
-DEVICE void attend_slot(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s, running<D, TILE> &w,
-                        range queries) {
-    const int slot = s.slot[queries.first];
+DEVICE source tile_at(const sl_sdpa_splits &a, const many<D, WARPS, TILE> &s, range queries,
+                      int first, int count) {
+    const int64_t place = place_at(a, s.row[queries.end - 1], a.heads, (int)blockIdx.y, first) * D;
+    return {(const uint16_t *)a.keys + place, (const uint16_t *)a.values + place, first, count};
+}
+
+/* The split's tiles of one sequence, for `queries`, which belong to consecutive rows. */
+template <int D, int WARPS, int TILE>
+DEVICE void attend_sequence(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s, running<D, TILE> &w,
+                            range queries) {
     range seen = {INT32_MAX, 0}, own = seen; /* visible to any query of the block; of the warp */
     for (int n = queries.first; n < queries.end; n++) {
         seen = {min(seen.first, s.first[n]), max(seen.end, s.count[n])};
         if (n / ROWS == warp_id()) own = {min(own.first, s.first[n]), max(own.end, s.count[n])};
     }
-    const int64_t head = head_at(a, slot, (int)blockIdx.y) * D;
-    const source from = {(const uint16_t *)a.keys + head, (const uint16_t *)a.values + head,
-                         seen.end};
     const range split = split_of(a, (int)blockIdx.z, seen, TILE);
-    if (split.first < split.end) ask_keys(s, from, split.first);
+    if (split.first >= split.end) return;
+    source tile = tile_at(a, s, queries, split.first, seen.end);
+    ask_keys(s, tile);
     for (int first = split.first; first < split.end; first += TILE) {
         copy_wait<0>();
         __syncthreads(); /* keys have arrived; the previous values are no longer read */
-        ask_values(s, from, first);
+        ask_values(s, tile);
         const bool is_own = first < own.end && first + TILE > own.first;
         if (is_own) {
             score(s, w);
-            weigh(s, w, slot, first);
+            weigh(s, w, queries, first);
         }
         copy_wait<0>();
         __syncthreads(); /* values have arrived; these keys are no longer read */
-        if (first + TILE < split.end) ask_keys(s, from, first + TILE);
+        if (first + TILE < split.end) {
+            tile = tile_at(a, s, queries, first + TILE, seen.end);
+            ask_keys(s, tile);
+        }
         if (is_own) mix(s, w);
     }
 }
@@ -298,9 +309,9 @@ DEVICE void attend_many(const sl_sdpa_splits &a, many<D, WARPS, TILE> &s) {
     __syncthreads();
     put_queries(a, s);
     __syncthreads();
-    for (int n = 0, end; n < QUERIES && s.slot[n] >= 0; n = end) {
-        for (end = n + 1; end < QUERIES && s.slot[end] == s.slot[n];) end++;
-        attend_slot(a, s, w, range{n, end});
+    for (int n = 0, end; n < QUERIES && s.row[n] >= 0; n = end) {
+        for (end = n + 1; end < QUERIES && s.goes_on[end];) end++;
+        attend_sequence(a, s, w, range{n, end});
     }
     put_results(a, s, w);
 }

@@ -4,10 +4,10 @@
  * No launch that may still be running writes this cache, so earlier positions are loaded before
  * follow().  The block with the row's own position writes its key and value both to the cache and
  * to the operands that it has loaded. */
-#include "runtime/cuda/kernels/sdpa_step.h"
 #include "runtime/cuda/kernels/head.cuh"
 #include "runtime/cuda/kernels/norm.cuh"
 #include "runtime/cuda/kernels/sdpa_few.cuh"
+#include "runtime/cuda/kernels/sdpa_step.h"
 
 /* The row's own key, rounded to the type of the cache. */
 template <int D> struct own_key {
@@ -20,7 +20,7 @@ struct step_place {
     int first, own; /* own: the row's position */
     range older;    /* the visible positions before it */
     int head;
-    int64_t at; /* number of positions before those of the head */
+    int64_t own_at; /* the row's position in the cache (place_at), where the block has it */
     bool has_own, writes;
 };
 template <int D> DEVICE step_place place_of(const sl_sdpa_splits &a) {
@@ -31,8 +31,8 @@ template <int D> DEVICE step_place place_of(const sl_sdpa_splits &a) {
     p.own = row.count - 1;
     p.older = {row.first, p.own};
     p.head = (int)blockIdx.y / chunks;
-    p.at = head_at(a, row.slot, p.head);
     p.has_own = p.own >= p.first && p.own < p.first + SPLIT;
+    p.own_at = p.has_own ? place_at(a, 0, a.heads, p.head, p.own) : 0;
     p.writes = p.has_own && (int)blockIdx.y % chunks == 0;
     return p;
 }
@@ -49,14 +49,17 @@ template <int D> DEVICE lane_place lane_place_of(const step_place &p) {
 template <int D>
 DEVICE void ask_older(const sl_sdpa_splits &a, few<D, 1> &s, const step_place &p,
                       uint4 (&near)[LOADS]) {
-    const uint16_t *keys = (const uint16_t *)a.keys + p.at * D;
-    const uint16_t *values = (const uint16_t *)a.values + p.at * D;
     const lane_place l = lane_place_of<D>(p);
+    const int slot = slot_of(a, 0, l.from); /* of the warp: loaded before it is known to be used */
+    const bool is_used = l.from < p.older.end && l.from + SIDE > p.older.first;
+    const int64_t place = is_used ? place_in(a, 0, slot, a.heads, p.head, l.from) : 0;
+    const uint16_t *keys = (const uint16_t *)a.keys + place * D;
+    const uint16_t *values = (const uint16_t *)a.values + place * D;
     const int r = lane_id() / 4, c = lane_id() % 4;
 #pragma unroll
     for (int i = 0; i < LOADS; i++) {
         const int position = l.from + r * 8, d = l.element + 4 * i + c;
-        const int64_t at = ((int64_t)(position / KV_LANES) * D + d) * KV_LANES + r % 2 * 8;
+        const int64_t at = (int64_t)(r / 2 * D + d) * KV_LANES + r % 2 * 8;
         const bool is_seen = position + 8 > p.older.first && position < p.older.end;
         near[i] = is_seen ? load_bits(keys + at) : make_uint4(0, 0, 0, 0);
     }
@@ -64,7 +67,8 @@ DEVICE void ask_older(const sl_sdpa_splits &a, few<D, 1> &s, const step_place &p
     for (int i = 0; i < LOADS; i++) {
         const int position = l.from + 4 * i + c;
         if (position == p.own) continue;
-        copy_start(&s.values[i][threadIdx.x], values + (int64_t)position * D + l.element + r * 8,
+        copy_start(&s.values[i][threadIdx.x],
+                   values + (int64_t)(position - l.from) * D + l.element + r * 8,
                    position >= p.older.first && position < p.older.end);
     }
     copy_commit();
@@ -81,8 +85,7 @@ DEVICE void put_own_value(const sl_sdpa_step &a, few<D, 1> &s, const step_place 
     const uint4 x = make_uint4(f16_pair(low.x, low.y), f16_pair(low.z, low.w),
                                f16_pair(high.x, high.y), f16_pair(high.z, high.w));
     s.values[i][threadIdx.x] = x;
-    if (p.writes)
-        *(uint4 *)((uint16_t *)a.append.values + (p.at + p.own) * D + d) = x;
+    if (p.writes) *(uint4 *)((uint16_t *)a.append.values + p.own_at * D + d) = x;
 }
 
 /* Inserts the row's own key into the loaded keys (eight positions of one element each). */
@@ -97,10 +100,9 @@ DEVICE void insert_own_key(const own_key<D> &key, const step_place &p, uint4 (&n
 #pragma unroll
     for (int i = 0; i < LOADS; i++) {
         const unsigned half = key.halves[l.element + 4 * i + lane_id() % 4];
-        near[i] = make_uint4(__byte_perm(near[i].x, half, order[0]),
-                             __byte_perm(near[i].y, half, order[1]),
-                             __byte_perm(near[i].z, half, order[2]),
-                             __byte_perm(near[i].w, half, order[3]));
+        near[i] = make_uint4(
+            __byte_perm(near[i].x, half, order[0]), __byte_perm(near[i].y, half, order[1]),
+            __byte_perm(near[i].z, half, order[2]), __byte_perm(near[i].w, half, order[3]));
     }
 }
 
@@ -115,8 +117,8 @@ DEVICE void make_own_key(const sl_cache_append &a, own_key<D> &key, const step_p
     const uint16_t half = f16_of_f32(changed(a.change, e, inverse_rms(a.change, squares)));
     key.halves[d] = half;
     if (!p.writes) return;
-    const int64_t block = p.at + p.own / KV_LANES * KV_LANES;
-    ((uint16_t *)a.keys)[block * D + (int64_t)d * KV_LANES + p.own % KV_LANES] = half;
+    const int64_t block = p.own_at / KV_LANES * KV_LANES;
+    ((uint16_t *)a.keys)[block * D + (int64_t)d * KV_LANES + p.own_at % KV_LANES] = half;
 }
 
 template <int D> DEVICE void put_changed_queries(const sl_sdpa_step &a, few<D, 1> &s) {
@@ -249,8 +251,8 @@ SL_CUDA_KERNEL_AHEAD(sl_sdpa_merge_row, sl_sdpa_merge_step, SL_CUDA_MERGE_THREAD
 #pragma unroll
     for (int i = 0; i < MERGE_AHEAD; i++) {
         const int s = list + i * LISTS;
-        near[i] = s >= begin && s < count ? four(mixes, (int64_t)s * j.width)
-                                          : make_float4(0, 0, 0, 0);
+        near[i] =
+            s >= begin && s < count ? four(mixes, (int64_t)s * j.width) : make_float4(0, 0, 0, 0);
     }
     const float sum = merge_factors(j, factors, count);
     float4 mix = make_float4(0, 0, 0, 0);

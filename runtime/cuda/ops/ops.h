@@ -29,6 +29,14 @@ static inline uint32_t threads_for(int64_t count, uint32_t most) {
     const int64_t whole = parts_of(count, SL_CUDA_WARP) * SL_CUDA_WARP;
     return whole < (int64_t)most ? (uint32_t)whole : most;
 }
+/* Pages of each row (core/kv.h); 0: it has a slot.  Positions of a sequence. */
+static inline int64_t cache_pages(const sl_type *slots) {
+    return slots->shape.rank == 2 ? dim(slots, 1) : 0;
+}
+static inline int64_t cache_capacity(const sl_type *slots, const sl_type *values) {
+    return slots->shape.rank == 2 ? dim(slots, 1) * dim(values, 2) : dim(values, 2);
+}
+
 /* Kernels know caches of f32 and f16. */
 SL_CHECKED static inline sl_status check_cache(const sl_type *cache, const sl_gpu_planner *planner,
                                                sl_error *err) {

@@ -74,7 +74,8 @@ static sl_sdpa_splits splits_of(const sl_sdpa_args *a, sl_sdpa_attrs attrs,
                             .value_width = (int32_t)dim(values, 3),
                             .slot_count = (int32_t)dim(values, 0),
                             .heads = (int32_t)dim(values, 1),
-                            .capacity = (int32_t)dim(values, 2),
+                            .capacity = (int32_t)cache_capacity(&a->slots.type, values),
+                            .pages = (int32_t)cache_pages(&a->slots.type),
                             .is_half = values->dtype == SL_DTYPE_f16};
 }
 static int64_t queries_of(const sl_sdpa_splits *s) {
