@@ -41,7 +41,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install what building and testing need (Debian packages)
-	@tools/deps.sh build test
+	@tools/deps.sh build test page
 
 run: ## answer PROMPT="..." with the model in MODEL=models/fable
 	@tools/deps.sh build

@@ -116,7 +116,7 @@ sl_status sl_ticket_reuse(const sl_ticket *ticket, sl_sync_report *out, sl_error
     if (!known)
         return sl_fail(err, SL_INVALID, "what the prompt reuses: %s",
                        ticket->request.whole ? "it has not begun" : "it is no whole conversation");
-    sl_sync_report report;
+    sl_sync_report report = {0};
     sl_reuse_describe(&reuse, ticket->request.prompt_count, &report);
     SL_STRUCT_GIVE(sl_sync_report, out, &report);
     return SL_OK;

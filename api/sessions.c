@@ -87,8 +87,9 @@ static sl_status extend_to(sl_session *session, const sl_token *tokens, size_t e
 static sl_status reuse(sl_session *session, const sl_token *tokens, size_t count, sl_reuse *out,
                        sl_error *err) {
     (void)pthread_mutex_lock(&session->model->lock);
+    sl_reuse_plan plan = {.most = count};
     sl_status status = sl_session_drain(session, err);
-    if (status == SL_OK) status = sl_session_reuse(session, tokens, count, count, out, err);
+    if (status == SL_OK) status = sl_session_reuse(session, tokens, count, &plan, out, err);
     (void)pthread_mutex_unlock(&session->model->lock);
     return status;
 }

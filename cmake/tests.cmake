@@ -57,7 +57,7 @@ string(CONCAT threaded "^(io|runtime/(null/|cpu/(control|device|floors)|[a-z]+_t
        "engine/session/([^rs]|s[^a])|api/executor|base/team|tests/executor/(tsan|orders)|"
        "tests/sessions/soak)")
 
-set(all_folders ${library_folders} apps tests)
+set(all_folders ${library_folders} apps tests python)
 set(test_seconds 300)
 if(SLUICE_SANITIZE OR CMAKE_CROSSCOMPILING) # slow, and slower beside other work
     set(test_seconds 900)

@@ -3,6 +3,7 @@
 #include "apps/cli/kept.h"
 #include "apps/cli/profile.h"
 #include "apps/cli/sampling.h"
+#include "apps/cli/scores.h"
 #include "apps/cli/variables.h"
 #include "apps/cli/writer.h"
 #include "sluice/sessions.h"
@@ -343,7 +344,11 @@ static void continue_prompt(cli_conversation *c, const prompt *p, const char *te
     answer->prompt_tokens = p->count;
     answer->tokens = c->tokens + p->count;
     const bool begun = cli_writer_open(&w, text, &err);
-    const sl_status status = begun ? prefill(c, p->tokens, p->count, &err) : SL_NO_MEMORY;
+    sl_status status = SL_NO_MEMORY;
+    if (begun && c->options->prompt_logprobs_given)
+        status = cli_score_prompt(c, p->tokens, p->count, answer, &err);
+    else if (begun)
+        status = prefill(c, p->tokens, p->count, &err);
     answer->ending = status == SL_OK          ? generate(&w, &err)
                      : status == SL_CANCELLED ? CLI_STOPPED
                                               : CLI_REPLY_FAILED;
@@ -378,8 +383,9 @@ void cli_conversation_print_stats(const cli_conversation *conversation) {
 void cli_answer_free(cli_answer *answer) {
     json_decref(answer->message);
     free(answer->logprobs);
+    free(answer->prompt_logprobs);
     answer->message = NULL;
-    answer->logprobs = NULL;
+    answer->logprobs = answer->prompt_logprobs = NULL;
 }
 
 void cli_answer_note(const cli_answer *answer, const char *when_full) {

@@ -38,6 +38,9 @@ typedef struct {
     size_t token_count, prompt_tokens, reasoning_tokens;
     sl_logprob *logprobs; /* with --logprobs N, as sl_sampler_logprobs, of each token */
     uint32_t logprobs_each;
+    sl_logprob *prompt_logprobs; /* with --prompt-logprobs N, of each token of the prompt but the
+                                  * first */
+    uint32_t prompt_logprobs_each;
 } cli_answer;
 
 /* Opens model and session; false after a message.  Close it in either case. */

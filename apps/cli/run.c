@@ -67,6 +67,8 @@ static int check(const cli_options *options) {
         return cli_misuse(CLI_run, "--system and --system-file: give only one of them");
     if (options->logprobs_given && !options->json)
         return cli_misuse(CLI_run, "--logprobs needs --json");
+    if (options->prompt_logprobs_given && !options->json)
+        return cli_misuse(CLI_run, "--prompt-logprobs needs --json");
     const int result = cli_constraint_check(options);
     return result == CLI_OK ? cli_profile_check(CLI_run, options) : result;
 }
@@ -107,7 +109,14 @@ static bool print_answer_json(const cli_conversation *c, const char *prompt,
         (json_int_t)answer->reasoning_tokens, "ended", ending_name(answer->ending), "sampling",
         sampling, "stats", cli_stats_json(&report));
     if (profile) cli_json_set(json, "profile", profile);
-    if (answer->logprobs_each) cli_json_set(json, "logprobs", cli_logprobs_json(c->model, answer));
+    if (answer->logprobs_each)
+        cli_json_set(json, "logprobs",
+                     cli_logprobs_json(c->model, answer->logprobs, answer->logprobs_each,
+                                       answer->token_count));
+    if (answer->prompt_logprobs) /* the list begins with the second token */
+        cli_json_set(json, "prompt_logprobs",
+                     cli_logprobs_json(c->model, answer->prompt_logprobs,
+                                       answer->prompt_logprobs_each, answer->prompt_tokens - 1));
     return cli_print_json(json) == CLI_OK;
 }
 

@@ -198,13 +198,12 @@ static json_t *logprob_json(const sl_model *model, const sl_logprob *item) {
                      (int)item->token, "logprob", item->logprob, "bytes", list);
 }
 
-json_t *cli_logprobs_json(const sl_model *model, const cli_answer *answer) {
+json_t *cli_logprobs_json(const sl_model *model, const sl_logprob *items, uint32_t each,
+                          size_t count) {
     json_t *all = json_array();
-    for (size_t i = 0; i < answer->token_count; i++) {
-        const sl_logprob *items = answer->logprobs + i * answer->logprobs_each;
+    for (size_t i = 0; i < count; i++, items += each) {
         json_t *token = logprob_json(model, items), *top = json_array();
-        for (uint32_t k = 1; k < answer->logprobs_each; k++)
-            cli_json_append(top, logprob_json(model, &items[k]));
+        for (uint32_t k = 1; k < each; k++) cli_json_append(top, logprob_json(model, &items[k]));
         cli_json_set(token, "top_logprobs", top);
         cli_json_append(all, token);
     }

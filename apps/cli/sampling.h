@@ -15,5 +15,6 @@ const char *cli_samplers_text(const sl_sampler_options *options, char text[CLI_S
 /* The same as members of an object. */
 void cli_samplers_json(const sl_sampler_options *options, json_t *object);
 /* [{"token", "id", "bytes", "logprob", "top_logprobs": [..]}..] */
-json_t *cli_logprobs_json(const sl_model *model, const cli_answer *answer);
+json_t *cli_logprobs_json(const sl_model *model, const sl_logprob *items, uint32_t each,
+                          size_t count);
 #endif

@@ -1,4 +1,5 @@
 #include "engine/session/prefix_disk.h"
+#include "base/clock.h"
 #include "engine/session/disk_folder.h"
 #include "engine/session/slot.h"
 #include "engine/session/state_parts.h"
@@ -256,6 +257,8 @@ sl_prefix_match sl_prefix_disk_find(sl_prefix_disk *disk, const sl_token *tokens
 
 typedef struct {
     uint64_t length, next; /* block */
+    double until;          /* by the clock; 0: the end */
+    bool advanced, paused; /* advanced: a piece was read in this call */
     uint32_t slot;
     char *buffer;
     uint64_t buffer_bytes;
@@ -269,6 +272,8 @@ static sl_status load_blocks(const sl_prefix_disk *disk, const sl_state_file *fi
         const uint64_t first = h->from / SL_KV_LANES + (uint64_t)i * h->piece_blocks;
         uint64_t count = sl_state_file_piece_blocks(file, i);
         if (first + count <= l->next || first >= end) continue;
+        l->paused = l->advanced && l->until > 0 && sl_clock_seconds() > l->until;
+        if (l->paused) return SL_OK;
         if (count * h->block_bytes > l->buffer_bytes)
             return sl_fail(err, SL_FORMAT, "%s: pieces of %llu bytes", file->path,
                            (unsigned long long)(count * h->block_bytes));
@@ -278,6 +283,7 @@ static sl_status load_blocks(const sl_prefix_disk *disk, const sl_state_file *fi
         SL_TRY(sl_slot_write_blocks(disk->options.forward, l->slot, first + skipped,
                                     count - skipped, l->buffer + skipped * h->block_bytes, err));
         l->next = first + count;
+        l->advanced = true;
     }
     return SL_OK;
 }
@@ -291,7 +297,8 @@ static sl_status load_step(sl_prefix_disk *disk, const step *from, loading *l, s
     sl_status status = open_entry(disk, &from->name, &file, path, err);
     if (status == SL_OK) status = load_blocks(disk, &file, l, sl_blocks_of(end), err);
     sl_state_file_close(&file);
-    if (from->end < l->length && l->next > whole) l->next = whole > before ? whole : before;
+    if (from->end < l->length && l->next > whole && !l->paused)
+        l->next = whole > before ? whole : before;
     return status;
 }
 
@@ -310,15 +317,21 @@ static sl_status load_state(sl_prefix_disk *disk, loading *l, sl_error *err) {
                            : status;
 }
 
+/* All that it is needed for is there. */
+static bool is_loaded(const step *from, const loading *l) {
+    return from->end < l->length && l->next >= from->end / SL_KV_LANES;
+}
+
 static bool load_all(sl_prefix_disk *disk, loading *l) {
     sl_error err;
     for (size_t i = 0; i < disk->step_count; i++) {
         const step *from = &disk->steps[i];
-        if (from->name.from >= l->length) continue;
+        if (from->name.from >= l->length || is_loaded(from, l)) continue;
         if (load_step(disk, from, l, &err) != SL_OK) {
             reject(disk, &from->name, &err);
             return false;
         }
+        if (l->paused) return true;
         sl_disk_folder_touch(&disk->folder, &from->name);
     }
     if (disk->recurrent_bytes == 0 || load_state(disk, l, &err) == SL_OK) return true;
@@ -326,19 +339,25 @@ static bool load_all(sl_prefix_disk *disk, loading *l) {
     return false;
 }
 
-bool sl_prefix_disk_load(sl_prefix_disk *disk, size_t length, uint64_t first, uint32_t slot) {
+sl_disk_loaded sl_prefix_disk_load(sl_prefix_disk *disk, size_t length, uint64_t *next,
+                                   uint32_t slot, double seconds) {
     const uint64_t block = sl_slot_block_bytes(disk->options.forward);
     const uint64_t blocks = block > SL_STATE_PIECE_BYTES ? block : SL_STATE_PIECE_BYTES;
     const uint64_t bytes = blocks > disk->recurrent_bytes ? blocks : disk->recurrent_bytes;
-    loading l = {length, first, slot, NULL, bytes};
+    loading l = {.length = length,
+                 .next = *next,
+                 .until = seconds > 0 ? sl_clock_seconds() + seconds : 0,
+                 .slot = slot,
+                 .buffer_bytes = bytes};
     l.buffer = sl_resize(disk->options.allocator, NULL, 0, bytes, ALIGN);
     if (!l.buffer) {
         tell(disk, "no memory for reading the prefix cache on disk");
-        return false;
+        return SL_DISK_DAMAGED;
     }
     const bool good = load_all(disk, &l);
     sl_release(disk->options.allocator, l.buffer, bytes, ALIGN);
-    return good;
+    *next = l.next;
+    return !good ? SL_DISK_DAMAGED : l.paused ? SL_DISK_PART : SL_DISK_ALL;
 }
 
 /* ---- adding ---- */

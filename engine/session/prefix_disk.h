@@ -34,10 +34,13 @@ sl_prefix_disk_options sl_prefix_disk_options_of(const sl_prefix_disk *disk);
 /* As sl_prefix_tree_find.  Looks at the folder again if it has changed. */
 sl_prefix_match sl_prefix_disk_find(sl_prefix_disk *disk, const sl_token *tokens, size_t count,
                                     size_t limit);
-/* Writes the blocks from `first` on, and the recurrent state, of what the last find has found into
- * a slot; false: something is damaged or gone, was reported and is not found again, and the
- * recurrent state of the slot is as it was. */
-bool sl_prefix_disk_load(sl_prefix_disk *disk, size_t length, uint64_t first, uint32_t slot);
+typedef enum { SL_DISK_ALL, SL_DISK_PART, SL_DISK_DAMAGED } sl_disk_loaded;
+/* Writes the blocks from *next on, and then the recurrent state, of what the last find has found
+ * into a slot.  Unless `seconds` is 0, it ends after about so many with a part, of 8 MiB at
+ * least, *next being the first block that is missing.  SL_DISK_DAMAGED: something is damaged or
+ * gone, was reported and is not found again, and the recurrent state of the slot is as it was. */
+sl_disk_loaded sl_prefix_disk_load(sl_prefix_disk *disk, size_t length, uint64_t *next,
+                                   uint32_t slot, double seconds);
 /* Writes what the folder lacks of content [0, to), beginning at content->from at the latest.
  * Content that is SL_CANCELLED is not reported. */
 void sl_prefix_disk_add(sl_prefix_disk *disk, const sl_state_content *content);

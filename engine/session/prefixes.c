@@ -133,21 +133,26 @@ static sl_status take_memory(sl_session *session, const found *f, sl_error *err)
     return stand_at(session, f, length, sl_prefix_tree_recurrent(tree, f->tokens, length), err);
 }
 
-static bool take_disk(sl_session *session, const found *f) {
+static bool take_disk(sl_session *session, const found *f, sl_reuse_plan *plan) {
     const uint64_t first = least(f->common, session->computed) / SL_KV_LANES;
     sl_error err;
-    return sl_prefix_disk_load(session->model->prefixes_on_disk, f->disk.usable, first,
-                               session->slot) &&
-           stand_at(session, f, f->disk.usable, NULL, &err) == SL_OK;
+    if (plan->loaded < first) plan->loaded = first;
+    const sl_disk_loaded loaded =
+        sl_prefix_disk_load(session->model->prefixes_on_disk, f->disk.usable, &plan->loaded,
+                            session->slot, plan->seconds);
+    plan->unfinished = loaded == SL_DISK_PART;
+    return loaded == SL_DISK_ALL && stand_at(session, f, f->disk.usable, NULL, &err) == SL_OK;
 }
 
 /* The best that works. */
-static sl_status take(sl_session *session, const found *f, sl_reuse *out, sl_error *err) {
+static sl_status take(sl_session *session, const found *f, sl_reuse_plan *plan, sl_reuse *out,
+                      sl_error *err) {
     const size_t near = f->here > f->memory.usable ? f->here : f->memory.usable;
     if (f->disk.usable > near + WORTH_READING) {
         out->source = "disk";
-        if (take_disk(session, f)) return SL_OK;
+        if (take_disk(session, f, plan)) return SL_OK;
         sl_session_restore(session, f->here); /* the state may be written halfway */
+        if (plan->unfinished) return SL_OK;
     }
     if (f->memory.usable > f->here) {
         out->source = "memory";
@@ -215,13 +220,15 @@ static sl_reuse_reason reason_of(const sl_session *session, const found *f, cons
                                                                 : SL_REUSE_OTHER_TOKENS;
 }
 
-sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count, size_t most,
-                           sl_reuse *out, sl_error *err) {
-    found f = {.tokens = tokens, .count = count, .limit = least(most, count - 1)};
+sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count,
+                           sl_reuse_plan *plan, sl_reuse *out, sl_error *err) {
+    found f = {.tokens = tokens, .count = count, .limit = least(plan->most, count - 1)};
+    plan->unfinished = false;
     *out = (sl_reuse){.source = "session"};
     sl_keeper_leave(session->model->keeper, session);
     find(session, &f);
-    if (most == count && f.common == count && session->length == count && session->has_logits) {
+    if (plan->most == count && f.common == count && session->length == count &&
+        session->has_logits) {
         *out = (sl_reuse){.reused = count, .same = count, .source = "session"};
         return SL_OK;
     }
@@ -232,7 +239,7 @@ sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t c
         f.common = 0;
         find(session, &f); /* what was found may have made room */
     }
-    const sl_status status = take(session, &f, out, err);
+    const sl_status status = take(session, &f, plan, out, err);
     if (status != SL_OK) {
         sl_session_clear(session);
         return status;

@@ -26,10 +26,17 @@ typedef struct {
     uint32_t stop_count;
     sl_reuse_reason reason;
 } sl_reuse;
-/* Makes the session consist of the longest prefix of the tokens, of at most `most`, that needs no
- * computation.  If that is all of them, it has their logits. */
+/* How it is done. */
+typedef struct {
+    size_t most;     /* tokens are reused */
+    double seconds;  /* for reading from disk in one call; 0: any number */
+    uint64_t loaded; /* blocks of the slot that calls before have read */
+    bool unfinished; /* call it again, with the session as it is */
+} sl_reuse_plan;
+/* Makes the session consist of the longest prefix of the tokens that needs no computation.  If that
+ * is all of them, it has their logits. */
 SL_CHECKED sl_status sl_session_reuse(sl_session *session, const sl_token *tokens, size_t count,
-                                      size_t most, sl_reuse *out, sl_error *err);
+                                      sl_reuse_plan *plan, sl_reuse *out, sl_error *err);
 /* As a report of sl_session_sync. */
 void sl_reuse_describe(const sl_reuse *reuse, size_t count, sl_sync_report *out);
 #endif

@@ -121,10 +121,13 @@ static sl_status begin_step(sl_scheduler *s, sl_error *err) {
 
 /* ---- a step: its rows; the model's lock is held ---- */
 
+static const double reading_share = 0.2; /* of a step's time, for each prompt that begins */
+
 /* What a step still has to give. */
 typedef struct {
     uint32_t rows;   /* of the pass */
     uint32_t scored; /* of them, rows of prompts whose logits are wanted */
+    double seconds;  /* for reading prefixes from disk; 0: any number */
 } step_room;
 
 static void fail(sl_ticket *t, const sl_error *error) {
@@ -160,14 +163,21 @@ static void take_decoding(sl_scheduler *s, sl_pace_step *step, step_room *room) 
         }
 }
 
+/* False: not yet. */
+static bool begin_prompt(sl_scheduler *s, sl_ticket *t, const step_room *room) {
+    sl_error error;
+    if (sl_keeper_has(s->model->keeper, t->request.session)) return false;
+    if (sl_ticket_begin_prompt(t, room->seconds, &error) != SL_OK) fail(t, &error);
+    return t->has_begun;
+}
+
 /* Rows for a ticket of `waiting` that share what is left. */
 static void take_prompt(sl_scheduler *s, sl_ticket *t, uint32_t waiting, step_room *room) {
     const uint32_t unit = s->pace.unit;
     size_t pending;
     sl_error error;
-    if (!t->has_begun && sl_keeper_has(s->model->keeper, t->request.session)) return;
-    if ((!t->has_begun && sl_ticket_begin_prompt(t, &error) != SL_OK) ||
-        sl_ticket_prompt_rows(t, &pending, &error) != SL_OK) {
+    if (!t->has_begun && !begin_prompt(s, t, room)) return;
+    if (sl_ticket_prompt_rows(t, &pending, &error) != SL_OK) {
         fail(t, &error);
         return;
     }
@@ -188,6 +198,7 @@ static void take_prompts(sl_scheduler *s, sl_pace_step *step, step_room *room) {
     const uint32_t most = sl_pace_rows(&s->pace, step->decoded > 0);
     uint32_t waiting = 0, first = UINT32_MAX;
     if (room->rows > most) room->rows = most;
+    if (step->decoded) room->seconds = s->pace.target * reading_share;
     for (uint32_t i = 0; i < s->live_count; i++) waiting += s->live[i]->phase == SL_TICKET_PREFILL;
     for (uint32_t i = 0; i < s->live_count && waiting; i++) {
         const uint32_t at = (s->turn + i) % s->live_count;
@@ -293,7 +304,7 @@ static void count_step(sl_scheduler *s, const sl_pace_step *step) {
 /* With the model's lock held. */
 static sl_status compute(sl_scheduler *s, sl_error *err) {
     sl_pace_step step = {0};
-    step_room room = {s->batch->most_rows, SL_SCORED_ROWS};
+    step_room room = {.rows = s->batch->most_rows, .scored = SL_SCORED_ROWS};
     sl_status status = SL_OK;
     const sl_batch_stats before = s->batch->stats;
     for (uint32_t i = 0; i < s->live_count; i++) s->live[i]->rows = 0;

@@ -64,6 +64,7 @@ struct sl_ticket {
     size_t before;   /* tokens that the session had */
     size_t appended; /* tokens that it has of the prompt */
     size_t done;     /* of them, those that are computed or reused */
+    sl_reuse_plan plan;
     sl_reuse reuse;
     uint32_t next_stop;
     sl_ticket_scores scores;
@@ -125,8 +126,9 @@ void sl_ticket_finish_locked(sl_ticket *ticket, sl_ticket_end end, const sl_erro
 
 /* ---- prompts; the model's lock is held ---- */
 
-/* Brings the session to where the first pass of the prompt begins. */
-SL_CHECKED sl_status sl_ticket_begin_prompt(sl_ticket *ticket, sl_error *err);
+/* Brings the session to where the first pass of the prompt begins.  It has begun afterwards, unless
+ * that needs more than `seconds` of reading (0: any number): then call it again. */
+SL_CHECKED sl_status sl_ticket_begin_prompt(sl_ticket *ticket, double seconds, sl_error *err);
 /* Tokens of the prompt that can be computed without an interruption; 0: none is left. */
 SL_CHECKED sl_status sl_ticket_prompt_rows(sl_ticket *ticket, size_t *out, sl_error *err);
 /* After a pass in which the ticket took part: keeps prefixes and computes log-probabilities. */

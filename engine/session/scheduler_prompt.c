@@ -23,23 +23,25 @@ static sl_status begin_more(sl_ticket *t, sl_error *err) {
 }
 
 /* The session becomes the longest prefix of the prompt that is known. */
-static sl_status begin_whole(sl_ticket *t, sl_error *err) {
-    const size_t count = t->request.prompt_count, most = t->scores.items ? 0 : count;
-    sl_reuse reuse;
-    SL_TRY(sl_session_reuse(t->request.session, t->request.prompt, count, most, &reuse, err));
-    t->appended = reuse.reused;
-    (void)pthread_mutex_lock(&t->scheduler->lock);
-    t->reuse = reuse;
-    t->done = reuse.reused;
-    t->has_begun = true; /* other threads may ask what was reused */
-    (void)pthread_mutex_unlock(&t->scheduler->lock);
+static sl_status begin_whole(sl_ticket *t, double seconds, sl_reuse *reuse, sl_error *err) {
+    const size_t count = t->request.prompt_count;
+    t->plan.most = t->scores.items ? 0 : count;
+    t->plan.seconds = seconds;
+    SL_TRY(sl_session_reuse(t->request.session, t->request.prompt, count, &t->plan, reuse, err));
+    t->appended = reuse->reused;
     return SL_OK;
 }
 
-sl_status sl_ticket_begin_prompt(sl_ticket *t, sl_error *err) {
+sl_status sl_ticket_begin_prompt(sl_ticket *t, double seconds, sl_error *err) {
+    sl_reuse reuse = {0};
     SL_TRY(sl_session_drain(t->request.session, err));
-    SL_TRY(t->request.whole ? begin_whole(t, err) : begin_more(t, err));
+    SL_TRY(t->request.whole ? begin_whole(t, seconds, &reuse, err) : begin_more(t, err));
+    if (t->plan.unfinished) return SL_OK;
+    (void)pthread_mutex_lock(&t->scheduler->lock);
+    t->reuse = reuse;
+    t->done = reuse.reused;
     t->has_begun = true;
+    (void)pthread_mutex_unlock(&t->scheduler->lock);
     return SL_OK;
 }
 
@@ -62,19 +64,21 @@ sl_status sl_ticket_prompt_rows(sl_ticket *t, size_t *out, sl_error *err) {
     return SL_OK;
 }
 
-/* The logits of a row belong to the token after it. */
+/* The logits of a row belong to the token after it.  Rows before the prompt are those of tokens
+ * that the session had not computed. */
 static sl_status score(sl_ticket *t, const sl_batch_entry *entry, sl_error *err) {
     const sl_session *session = t->request.session;
     const uint32_t vocab = session->model->config.vocab;
+    const size_t begin = session->computed - entry->rows, end = t->request.prompt_count;
     sl_ticket_scores *scores = &t->scores;
-    scores->first = session->computed - entry->rows - t->before + 1;
     for (uint32_t i = 0; i < entry->rows; i++) {
-        const size_t position = scores->first + i;
-        if (position >= t->request.prompt_count) break;
+        if (begin + i < t->before || begin + i + 1 >= t->before + end) continue;
+        const size_t position = begin + i + 1 - t->before;
+        if (scores->count == 0) scores->first = position;
         SL_TRY(sl_logprobs_find(entry->logits + (size_t)i * vocab, vocab,
                                 t->request.prompt[position], t->request.prompt_logprobs - 1,
-                                scores->items + (size_t)i * scores->each, err));
-        scores->count = i + 1;
+                                scores->items + (size_t)scores->count * scores->each, err));
+        scores->count++;
     }
     return SL_OK;
 }
@@ -87,7 +91,7 @@ sl_status sl_ticket_prompt_passed(sl_ticket *t, const sl_batch_entry *entry, sl_
         sl_prefixes_keep(session, false);
     }
     (void)pthread_mutex_lock(&t->scheduler->lock);
-    t->done = session->computed - t->before;
+    t->done = session->computed > t->before ? session->computed - t->before : 0;
     (void)pthread_mutex_unlock(&t->scheduler->lock);
     return SL_OK;
 }

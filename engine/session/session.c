@@ -208,8 +208,10 @@ sl_status sl_session_advance(sl_session *session, const sl_wanted_rows *all, boo
     if (status != SL_OK && status != SL_CANCELLED)
         sl_session_restore(
             session, session->length); /* the failed step may have changed the state halfway */
-    atomic_store(&session->cancelled, false);
+    const bool cancelled = atomic_exchange(&session->cancelled, false);
     session->has_logits = status == SL_OK;
+    if (status == SL_OK && cancelled) /* in the last pass, whose tokens stay */
+        return sl_fail(err, SL_CANCELLED, "stopped after %zu tokens", session->length);
     return status;
 }
 

@@ -2,6 +2,7 @@
  * compared bit by bit. */
 #include "base/memory.h"
 #include "engine/session/session.h"
+#include "sluice/inspect.h"
 #include "sluice/sluice.h"
 #include "tests/support/described.h"
 #include <math.h>
@@ -240,6 +241,28 @@ static void cancelling_keeps_what_was_kept(void **state) {
     sl_model_close(model);
 }
 
+static sl_status cancel_session(void *ctx, const sl_layer_item *item, sl_error *no_err) {
+    (void)item, (void)no_err;
+    sl_session_cancel(ctx);
+    return SL_OK;
+}
+
+static void cancelling_in_the_last_pass_is_told(void **state) {
+    (void)state;
+    sl_model *model = open_model(exact);
+    sl_session *session = open_session(model, 8);
+    const sl_layer_options options = {
+        .struct_size = sizeof options, .layers = cancel_session, .ctx = session};
+    sl_token tokens[TOKENS];
+    fill_tokens(tokens, TOKENS);
+    assert_int_equal(sl_session_extend_layers(session, tokens, 8, &options, &err), SL_CANCELLED);
+    assert_int_equal(sl_session_length(session), 8);
+    assert_non_null(sl_session_logits(session, NULL));
+    must(sl_session_extend(session, tokens + 8, 8, &err));
+    sl_session_destroy(session);
+    sl_model_close(model);
+}
+
 static void logits_that_are_no_numbers(void **state) {
     (void)state;
     sl_model *model = open_model(exact);
@@ -455,6 +478,7 @@ int main(void) {
         cmocka_unit_test(rewinding_is_like_never_having_gone_on),
         cmocka_unit_test(cancelling_keeps_what_is_done),
         cmocka_unit_test(cancelling_keeps_what_was_kept),
+        cmocka_unit_test(cancelling_in_the_last_pass_is_told),
         cmocka_unit_test(logits_that_are_no_numbers),
         cmocka_unit_test(sessions_do_not_disturb_each_other),
         cmocka_unit_test(growing_and_releasing_disturb_nothing),

@@ -159,8 +159,9 @@ typedef struct {
  * prompt and all generated tokens, of which the last may not be computed yet. */
 SL_API SL_CHECKED sl_status sl_scheduler_submit(sl_scheduler *scheduler, const sl_request *request,
                                                 sl_ticket **out, sl_error *err);
-/* One step; out_left (may be NULL): requests that are live or wait.  With none it does nothing.  If
- * the pass fails, the requests that took part have ended with its error, which is returned too. */
+/* One step; out_left (may be NULL): requests that are live or wait, and whole conversations that
+ * are not copied for the disk yet.  With none it does nothing.  If the pass fails, the requests
+ * that took part have ended with its error, which is returned too. */
 SL_API SL_CHECKED sl_status sl_scheduler_step(sl_scheduler *scheduler, uint32_t *out_left,
                                               sl_error *err);
 

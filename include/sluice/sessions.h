@@ -93,7 +93,8 @@ typedef struct {
     size_t struct_size;
     const char *folder; /* is made if it is not there */
     uint64_t bytes;     /* that its entries may have together; default 8 GB */
-    sl_note_fn *note;   /* called during calls of sessions of the model */
+    sl_note_fn *note;   /* called during calls of sessions of the model, and of schedulers by a
+                         * thread of the library */
     void *note_ctx;
 } sl_disk_cache_options;
 /* From now on prefixes that leave the cache in memory (sl_model_options.prefix_cache_bytes), and

@@ -95,6 +95,17 @@ for item in run["logprobs"]:
     assert len(top) == 3 and -9999 <= item["logprob"] <= 0 and bytes(item["bytes"]).decode() == item["token"]
     assert sum(math.exp(t["logprob"]) for t in top) < 1 + 1e-9 and top[0]["logprob"] >= top[1]["logprob"]
 PY
+    holds "of the prompt" runs 0 run -m $model --temp 0 -n 2 --json --prompt-logprobs 2 "$story"
+    holds "are of its tokens" python3 - "$folder/stdout" <<'PY'
+import json, math, sys
+run = json.load(open(sys.argv[1]))
+items = run["prompt_logprobs"]
+assert len(items) == run["prompt_tokens"] - 1
+for item in items:
+    top = item["top_logprobs"]
+    assert len(top) == 2 and top[0]["logprob"] >= top[1]["logprob"] and top[0]["logprob"] >= item["logprob"]
+assert math.exp(-sum(item["logprob"] for item in items) / len(items)) < 1280
+PY
     holds "a limit for thoughts" runs 0 run -m $model --temp 0 -n 12 --raw --json --think-budget 2 'snail.<think>'
     holds "ends them" python3 - "$folder/stdout" $("$program" tokenize -m $model --ids '</think>') <<'PY'
 import json, sys
@@ -107,6 +118,7 @@ PY
     holds "an empty stop text" refuses 1 'stop text 0 is empty' run -m $model --stop '' hi
     holds "a token that is none" refuses 1 'logit_bias of token 99999999' run -m $model --logit-bias 99999999=1 hi
     holds "--logprobs alone" refuses 2 '--logprobs needs --json' run -m $model --logprobs 2 hi
+    holds "and of the prompt" refuses 2 '--prompt-logprobs needs --json' run -m $model --prompt-logprobs 2 hi
 }
 
 test_special_tokens() {

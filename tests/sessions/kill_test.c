@@ -59,7 +59,9 @@ static uint64_t look_up(sl_prefix_disk *disk) {
     const uint64_t count = m.content.to;
     const sl_prefix_match match = sl_prefix_disk_find(disk, m.tokens, count, count - 1);
     assert_true(match.usable <= match.same && match.usable < count);
-    if (match.usable == 0 || !sl_prefix_disk_load(disk, match.usable, 0, 0)) return 0;
+    uint64_t next = 0;
+    if (match.usable == 0 || sl_prefix_disk_load(disk, match.usable, &next, 0, 0) != SL_DISK_ALL)
+        return 0;
     check_slot(m.tokens, match.usable);
     if (recurrent_bytes) {
         must(sl_slot_read_recurrent(at->forward, 0, found, &err));

@@ -205,7 +205,8 @@ static uint64_t look_on_disk(sl_prefix_disk *disk, const sl_token *tokens, uint6
     assert_true(match.usable < count && match.usable <= match.same);
     if (match.usable == 0) return 0;
     spoil_slot();
-    if (!sl_prefix_disk_load(disk, match.usable, 0, 0)) return 0;
+    uint64_t next = 0;
+    if (sl_prefix_disk_load(disk, match.usable, &next, 0, 0) != SL_DISK_ALL) return 0;
     check_slot(tokens, match.usable);
     if (recurrent_bytes) {
         must(sl_slot_read_recurrent(at->forward, 0, found, &err));

@@ -1,0 +1,206 @@
+"""Threads, tasks, signals, and what is left behind."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import List
+
+import pytest
+import sluice
+from sluice import _handle
+
+STORY = "Tell me a story about a brave fox."
+
+
+def test_threads_share_a_model(model: sluice.Model) -> None:
+    wanted = [model.chat(STORY, seed=seed, max_tokens=20).content for seed in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda s: model.chat(STORY, seed=s, max_tokens=20).content, range(8)))
+    assert found == wanted
+
+
+def test_calls_release_the_gil(model: sluice.Model) -> None:
+    ticks = 0
+    done = threading.Event()
+
+    def count() -> None:
+        nonlocal ticks
+        while not done.is_set():
+            ticks += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    with model.session() as session:
+        thread.start()
+        before = ticks
+        session._compute(sluice._library.lib.sl_session_extend, *_tokens(1500), long=False)
+        during = ticks - before
+        done.set()
+    thread.join()
+    assert during > 10
+
+
+def _tokens(count: int) -> tuple:
+    return sluice.sampling.token_array([5] * count), count
+
+
+def test_tasks(model: sluice.Model) -> None:
+    async def pieces() -> str:
+        return "".join([one async for one in model.astream(model.render(STORY), temperature=0)])
+
+    async def main() -> List[str]:
+        message = model.achat(STORY, temperature=0)
+        text = model.agenerate(model.render(STORY), temperature=0)
+        deltas = "".join([one.content async for one in model.achat_stream(STORY, temperature=0)])
+        return [deltas, await pieces(), (await message).content, await text]
+
+    assert set(asyncio.run(main())) == {model.chat(STORY, temperature=0).content}
+
+
+def test_errors_of_tasks_are_raised_there(model: sluice.Model) -> None:
+    async def main() -> None:
+        with pytest.raises(sluice.InvalidError, match="top_p"):
+            await model.agenerate("x", top_p=3)
+        with pytest.raises(sluice.InvalidError, match="top_p"):
+            async for _ in model.astream("x", top_p=3):
+                pass
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_frees_its_session(single: sluice.Model) -> None:
+    endless = {"ignore_eos": True, "temperature": 1.0}
+
+    async def main() -> None:
+        task = asyncio.create_task(single.agenerate("Once", **endless))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        stream = single.astream("Once", **endless)
+        async for _ in stream:
+            break
+        await stream.aclose()
+
+    asyncio.run(main())
+    assert not single._pool.borrowed
+    assert single.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
+
+
+def test_a_cancel_reaches_a_call_of_another_thread(single: sluice.Model) -> None:
+    with single.session() as session:
+        timer = threading.Timer(0.05, session.cancel)
+        timer.start()
+        with pytest.raises(sluice.CancelledError):
+            while True:
+                session.rewind(0)
+                session.extend([5] * 4000)
+        timer.join()
+        session.rewind(0)
+        session.extend([5] * 10)
+        assert len(session) == 10
+
+
+def test_a_cancel_before_the_beginning(single: sluice.Model) -> None:
+    stream = single.stream("Once", ignore_eos=True)
+    stream.cancel()
+    with pytest.raises(sluice.CancelledError, match="before it began"):
+        _ = stream.result
+    assert single.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
+
+
+SCRIPT = """
+import signal, sys, time
+import sluice
+model = sluice.Model(sys.argv[1], sessions=2)
+print("ready", flush=True)
+try:
+    while True:
+        {work}
+except KeyboardInterrupt:
+    start = time.monotonic()
+    assert model.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "model.generate('Once', ignore_eos=True, seed=1)",
+        "model.perplexity([5] * 4000)",
+        "model.batch(['Once', 'Twice'], ignore_eos=True)",
+    ],
+)
+def test_an_interrupt_is_raised_promptly(fable: str, work: str) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(work=work), fable],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    start = time.monotonic()
+    os.kill(child.pid, signal.SIGINT)
+    assert child.stdout.readline() == "interrupted\n"
+    assert time.monotonic() - start < 5  # a forward pass and an answer take a fraction of it
+    assert child.wait(20) == 0
+
+
+def use_everything(path: str) -> None:
+    with sluice.Model(path, sessions=2) as model:
+        model.generate("Once", max_tokens=3, regex="[a-z]+", stop=["q"], logprobs=1)
+        model.chat("Hello!", max_tokens=3)
+        model.batch(["a", "b"], max_tokens=2)
+        next(model.stream("Once"))  # is left to the collector
+        session = model.session()
+        session.extend([5])
+        sluice.ops.add([1.0], [2.0])
+    graph = sluice.Graph()
+    x = graph.input("x", (2,))
+    graph.output("y", graph.custom(abs, x, results=[("f32", (2,))]) + 1.0)
+    graph.compile()([1.0, 2.0])
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_nothing_is_left_open(fable: str) -> None:
+    use_everything(fable)
+    gc.collect()
+    before, memory = dict(_handle.live), 0
+    for turn in range(12):
+        use_everything(fable)
+        gc.collect()
+        if turn == 3:
+            memory = resident_bytes()
+    assert dict(_handle.live) == before
+    assert resident_bytes() - memory < 16 << 20  # one model has more
+
+
+def test_objects_are_released_in_any_order(fable: str) -> None:
+    gc.collect()
+    before = dict(_handle.live)
+    model = sluice.Model(fable)
+    session = model.session()
+    session.extend([5])
+    view = session.logits
+    sampler = sluice.Sampler(model)
+    del model, session
+    gc.collect()
+    assert view is not None and view[0] == view[0]
+    sampler.close()
+    assert _handle.live["sl_model_close"] == before.get("sl_model_close", 0) + 1
+    del view, sampler
+    gc.collect()
+    left = {kind: count for kind, count in _handle.live.items() if count}
+    assert left == {kind: count for kind, count in before.items() if count}
