@@ -218,20 +218,10 @@ static range seen_of(const call *a, int64_t row, int64_t from, int64_t to) {
     return (range){first > from ? first : from, end < to ? end : to};
 }
 
-/* The block from position `at` on; the next one is prefetched if the row sees it. */
-static source source_at(const call *a, int64_t row, int64_t head, int64_t at) {
-    const cache_places *p = &a->places;
-    const int64_t slot = slot_at(p, row, at);
-    int64_t next_keys = a->key_layout.block_bytes, next_values = a->value_layout.block_bytes;
-    if (p->paged) {
-        const int64_t next = at + BLOCK <= a->positions[row] ? slot_at(p, row, at + BLOCK) : slot;
-        next_keys = (next - slot) * a->key_layout.slot_bytes;
-        next_values = (next - slot) * a->value_layout.slot_bytes;
-    }
-    return (source){.keys = (const char *)a->keys->data + head_in(&a->key_layout, slot, head),
-                    .values = (const char *)a->values->data + head_in(&a->value_layout, slot, head),
-                    .next_keys = next_keys,
-                    .next_values = next_values,
+/* The cache before it is known where a position is. */
+static source source_of(const call *a) {
+    return (source){.next_keys = a->key_layout.block_bytes,
+                    .next_values = a->value_layout.block_bytes,
                     .key_dim = dim(&a->q->type, 2),
                     .value_dim = dim(&a->values->type, 3),
                     .scale = a->scale,
@@ -239,12 +229,17 @@ static source source_at(const call *a, int64_t row, int64_t head, int64_t at) {
                     .dtype = a->keys->type.dtype};
 }
 
-/* All queries of a row with positions [seen.first, seen.end) of one block. */
-static void attend_seen(const call *a, int64_t row, int64_t head, range seen, const queries *to,
-                        float *factors) {
-    const source from = source_at(a, row, head, seen.first / BLOCK * BLOCK);
-    const int64_t first = within_slot(&a->places, seen.first);
-    attend_block(&from, to, first, first + seen.end - seen.first, factors);
+/* Sets the block from position `at` on; the next one is prefetched if the row sees it. */
+INLINE void set_block(const call *a, int64_t row, int64_t head, int64_t at, source *to) {
+    const cache_places *p = &a->places;
+    const int64_t slot = slot_at(p, row, at);
+    if (p->paged) {
+        const int64_t next = at + BLOCK <= a->positions[row] ? slot_at(p, row, at + BLOCK) : slot;
+        to->next_keys = (next - slot) * a->key_layout.slot_bytes;
+        to->next_values = (next - slot) * a->value_layout.slot_bytes;
+    }
+    to->keys = (const char *)a->keys->data + head_in(&a->key_layout, slot, head);
+    to->values = (const char *)a->values->data + head_in(&a->value_layout, slot, head);
 }
 
 static bool is_coded(const call *a) {
@@ -356,12 +351,15 @@ static void attend_part(const item *it, range part) {
         const queries g = queries_of(it, row);
         start(&g, it->t.value_dim, nothing);
     }
+    source from = source_of(it->call);
     for (int64_t at = part.first / BLOCK * BLOCK; at < part.end; at += BLOCK)
         for (int64_t row = it->first; row < it->end; row++) {
             const range seen = seen_of(it->call, row, at, least(at + BLOCK, part.end));
             if (seen.first >= seen.end) continue;
             const queries g = queries_of(it, row);
-            attend_seen(it->call, row, it->p.head, seen, &g, it->room.factors);
+            const int64_t first = within_slot(&it->call->places, seen.first);
+            set_block(it->call, row, it->p.head, at, &from);
+            attend_block(&from, &g, first, first + seen.end - seen.first, it->room.factors);
         }
     for (int64_t row = it->first; row < it->end; row++) {
         const range seen = seen_of(it->call, row, part.first, part.end);
@@ -495,14 +493,17 @@ static void take_part(const sl_sdpa_parts_args *a, const call *c, const row_part
                        .count = p.count,
                        .stride = parts};
     start(&g, value_dim, seen.first < seen.end ? nothing : (running){0, 0});
+    source from = source_of(c);
     if (coded && seen.first < seen.end) {
-        const source from = source_at(c, of->row, p.head, seen.first);
+        set_block(c, of->row, p.head, seen.first, &from);
         fetch_values(&from, within_slot(&c->places, seen.first));
         code_queries(g.query, g.count, key_dim, c->scale, words, scales);
     }
     for (int64_t at = seen.first / BLOCK * BLOCK; at < seen.end; at += BLOCK) {
-        const range here = {at > seen.first ? at : seen.first, least(at + BLOCK, seen.end)};
-        attend_seen(c, of->row, p.head, here, &g, factors);
+        const int64_t begin = at > seen.first ? at : seen.first;
+        const int64_t first = within_slot(&c->places, begin);
+        set_block(c, of->row, p.head, at, &from);
+        attend_block(&from, &g, first, first + least(at + BLOCK, seen.end) - begin, factors);
     }
 }
 
