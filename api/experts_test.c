@@ -16,6 +16,8 @@
 
 enum { ROWS = 5, HIDDEN = 8, WIDTH = 12, EXPERTS = 7, LAYERS = 2, K = 3, MATRIX = WIDTH * HIDDEN };
 enum { VALUES = ROWS * HIDDEN };
+/* A budget for two experts, and the counts of uses and misses of all. */
+enum { TWO_EXPERTS = 3600 + 8 * LAYERS * EXPERTS };
 
 static sl_error err;
 /* Experts in memory, as a program of a user has them. */
@@ -186,7 +188,7 @@ static sl_experts *make_reading(reading *r, uint64_t budget) {
 
 static void budgets_do_not_change_bits(void **state) {
     (void)state;
-    static const uint64_t budgets[] = {0, 3600, 12000};
+    static const uint64_t budgets[] = {0, TWO_EXPERTS, 12000};
     float first[VALUES], found[VALUES];
     for (size_t b = 0; b < 3; b++)
         for (uint32_t threads = 1; threads <= 3; threads++) {
@@ -216,7 +218,7 @@ static void devices_agree(void **state) {
     for (size_t i = 0; i < 2; i++) {
         reading r;
         float found[VALUES];
-        sl_experts *experts = make_reading(&r, 3600);
+        sl_experts *experts = make_reading(&r, TWO_EXPERTS);
         if (run(devices[i], 1, experts, found) != SL_OK) fail_msg("%s", err.message);
         check_dense(devices[i], found);
         sl_experts_destroy(experts);
@@ -231,7 +233,7 @@ static void direct_mode_takes_experts(void **state) {
     const void *found;
     sl_graph *g = NULL;
     sl_direct *d = NULL;
-    sl_experts *experts = make_reading(&r, 3600);
+    sl_experts *experts = make_reading(&r, TWO_EXPERTS);
     assert_int_equal(run("cpu", 1, experts, wanted), SL_OK);
     const sl_compile_options how = {.struct_size = sizeof how, .threads = 1, .experts = experts};
     assert_int_equal(sl_graph_create("g", NULL, &g, &err), SL_OK);

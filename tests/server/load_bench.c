@@ -237,8 +237,12 @@ static void read_client(client *c) {
     const ssize_t count = recv(c->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count <= 0) { /* it closed the connection */
+        const bool unanswered = c->busy && c->at == STATUS && c->line_bytes == 0;
         close(c->fd);
-        if (c->busy) {
+        if (unanswered) { /* as servers may between two requests: sent again */
+            c->busy = false;
+            bench.sent--;
+        } else if (c->busy) {
             c->failed = true;
             end_answer(c);
         }
