@@ -5,19 +5,12 @@
 #include <string.h>
 
 typedef bool decode_fn(server_request *r, server_error *err);
-static const struct {
-    decode_fn *decode;
-    server_vendor vendor;
-} shapes[SERVER_SHAPE_COUNT] = {
-    [SERVER_CHAT] = {server_decode_chat, SERVER_OPENAI},
-    [SERVER_COMPLETIONS] = {server_decode_completions, SERVER_OPENAI},
-    [SERVER_RESPONSES] = {server_decode_responses, SERVER_OPENAI},
-    [SERVER_MESSAGES] = {server_decode_messages, SERVER_ANTHROPIC},
+static decode_fn *const decoders[SERVER_SHAPE_COUNT] = {
+    [SERVER_CHAT] = server_decode_chat,
+    [SERVER_COMPLETIONS] = server_decode_completions,
+    [SERVER_RESPONSES] = server_decode_responses,
+    [SERVER_MESSAGES] = server_decode_messages,
 };
-
-server_vendor server_shape_vendor(server_shape shape) {
-    return shapes[shape].vendor;
-}
 
 static bool decode_priority(server_request *r, server_error *err) {
     int64_t priority = 0;
@@ -45,7 +38,7 @@ static bool begin(server_shape shape, json_t *body, server_request *out, server_
 bool server_request_decode(server_shape shape, json_t *body, server_request *out,
                            server_error *err) {
     return begin(shape, body, out, err) && server_decode_sampling(out, err) &&
-           shapes[shape].decode(out, err);
+           decoders[shape](out, err);
 }
 
 bool server_request_decode_count(server_shape shape, json_t *body, server_request *out,

@@ -136,7 +136,7 @@ void server_events_free(server_event *events);
 bool server_job_wait(server_job *job, double seconds);
 /* How much of the first answer's prompt is computed; false while it waits and when it has ended. */
 bool server_job_progress(server_job *job, sl_ticket_state *out);
-/* How many wait before this job's first answer; 0: it is computed. */
+/* The place of the first answer in the queue, from 1 in order of arrival; 0: it does not wait. */
 uint32_t server_job_place(server_job *job);
 
 /* answer.c, called on the thread of the engine. */

@@ -18,7 +18,7 @@ static const struct {
     {503, "unavailable_error", "overloaded_error"},
 };
 
-const char *server_error_type(int status, server_vendor vendor) {
+static const char *type_of(int status, server_vendor vendor) {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].status == status)
             return vendor == SERVER_OPENAI ? types[i].openai : types[i].anthropic;
@@ -48,7 +48,7 @@ static json_t *message_of(const server_error *err) {
 }
 
 json_t *server_error_json(const server_error *err, server_vendor vendor, const char *request_id) {
-    const char *type = server_error_type(err->status, vendor);
+    const char *type = type_of(err->status, vendor);
     if (vendor == SERVER_ANTHROPIC)
         return json_pack("{s:s, s:{s:s, s:o}, s:s}", "type", "error", "error", "type", type,
                          "message", message_of(err), "request_id", request_id);

@@ -22,6 +22,4 @@ bool server_refuse(server_error *err, int status, const char *param, const char 
 bool server_refuse_status(server_error *err, const sl_error *cause, const char *param);
 /* The body of a response; NULL without memory. */
 json_t *server_error_json(const server_error *err, server_vendor vendor, const char *request_id);
-/* The inner object of OpenAI's form, and the type alone. */
-const char *server_error_type(int status, server_vendor vendor);
 #endif

@@ -59,8 +59,6 @@ void server_request_deinit(server_request *request);
 /* The body of count_tokens and of input_tokens: the same without a limit. */
 bool server_request_decode_count(server_shape shape, json_t *body, server_request *out,
                                  server_error *err);
-/* The vendor that a shape belongs to. */
-server_vendor server_shape_vendor(server_shape shape);
 
 /* ---- What the decoders of the shapes share ---- */
 

@@ -163,10 +163,6 @@ static json_t *logprobs_json(const server_writer *w, const server_event *event) 
 
 /* ---- Events ---- */
 
-void server_writer_set_result(server_writer *w, uint32_t answer, const server_result *result) {
-    w->messages[answer].result = result;
-}
-
 static void take_end(server_writer *w, const server_event *event) {
     server_message *message = &w->messages[event->answer];
     close_part(w, event->answer);
@@ -242,10 +238,13 @@ void server_writer_finish(server_writer *w) {
 }
 
 void server_writer_ping(server_writer *w) {
+    const uint32_t place = w->job ? server_job_place(w->job) : 0;
     if (w->begun && w->form->wait)
         w->form->wait(w);
+    else if (place)
+        server_text_print(&w->out, ": place %u in the queue\n\n", place);
     else
-        server_text_add(&w->out, ": waiting\n\n", 11);
+        server_text_print(&w->out, ": waiting\n\n");
 }
 
 void server_writer_progress(server_writer *w, const sl_ticket_state *state) {

@@ -59,17 +59,15 @@ struct server_writer {
     size_t progress;   /* of the prompt, as told last */
 };
 
-/* The job is NULL in tests, which give their own results. */
+/* The job is NULL in tests, which set the results of messages themselves. */
 bool server_writer_init(server_writer *w, const server_request *request, const server_model *model,
                         server_job *job, uint32_t answers);
 void server_writer_deinit(server_writer *w);
 /* Takes events; if the request is streamed, out has what they become. */
 void server_writer_take(server_writer *w, const server_event *events);
-/* A result that was not told by an event. */
-void server_writer_set_result(server_writer *w, uint32_t answer, const server_result *result);
 /* After the last event: the end of the stream. */
 void server_writer_finish(server_writer *w);
-/* Nothing has come for a while: keeps the connection alive. */
+/* Nothing has come for a while: keeps the connection alive, and tells the place in the queue. */
 void server_writer_ping(server_writer *w);
 /* How much of the prompt is computed, if the request wants to know. */
 void server_writer_progress(server_writer *w, const sl_ticket_state *state);

@@ -38,7 +38,7 @@ static void open_stage(stage *s, server_shape shape, bool stream) {
                             .tokens = 7,
                             .reasoning_tokens = 3}};
     assert_true(server_writer_init(&s->writer, &s->request, &s->model, NULL, 1));
-    server_writer_set_result(&s->writer, 0, &s->result);
+    s->writer.messages[0].result = &s->result;
 }
 
 static void tell(stage *s, server_event_kind kind, const char *data, size_t bytes) {
