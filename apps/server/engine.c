@@ -249,30 +249,39 @@ static void run_task(server_engine *e) {
     (void)pthread_mutex_unlock(&e->lock);
 }
 
+/* Rates are of times in which something is computed. */
+static void begin_rates(server_engine *e) {
+    e->rate_since = server_seconds();
+    e->rate_generated = e->totals.scheduler.decoded_tokens;
+    e->rate_prefilled = e->totals.scheduler.prefilled_tokens;
+}
+
 /* Waits until there is something to do; false: the engine stops. */
 static bool wait_for_work(server_engine *e) {
     (void)pthread_mutex_lock(&e->lock);
-    while (!e->stopping && !e->queue && !e->live && !e->task)
+    while (!e->stopping && !e->queue && !e->live && !e->task) {
         (void)pthread_cond_wait(&e->wake, &e->lock);
+        begin_rates(e);
+    }
     const bool goes_on = !e->stopping || e->live > 0;
     (void)pthread_mutex_unlock(&e->lock);
     return goes_on;
 }
 
+static const double least_rate_seconds = 0.25;
+
 static void measure_rates(server_engine *e) {
     sl_scheduler_stats stats = {.struct_size = sizeof stats};
-    const double now = server_seconds(), seconds = now - e->rate_since;
+    const double seconds = server_seconds() - e->rate_since;
     if (sl_scheduler_describe(e->scheduler, &stats, NULL) != SL_OK) return;
     (void)pthread_mutex_lock(&e->lock);
     e->totals.scheduler = stats;
-    if (seconds > 2) {
+    if (seconds > least_rate_seconds) {
         e->totals.generated_per_second =
             (double)(stats.decoded_tokens - e->rate_generated) / seconds;
         e->totals.prefilled_per_second =
             (double)(stats.prefilled_tokens - e->rate_prefilled) / seconds;
-        e->rate_since = now;
-        e->rate_generated = stats.decoded_tokens;
-        e->rate_prefilled = stats.prefilled_tokens;
+        begin_rates(e);
     }
     (void)pthread_mutex_unlock(&e->lock);
 }
