@@ -120,7 +120,7 @@ static void run_together(bench *b, uint32_t count) {
         }
         must(sl_batch_run(b->batch, &err));
         const float *logits = sl_session_logits(b->sessions[0], NULL);
-        if (logits && first_took_part) note(b, logits, b->alone + step++ * b->vocab);
+        if (logits && first_took_part) note(b, logits, b->alone + (size_t)step++ * b->vocab);
     }
     end(b, count);
 }

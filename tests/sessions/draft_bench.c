@@ -87,10 +87,11 @@ int main(int count, char **words) {
     must(sl_model_open(words[1], &options, &model, &err));
     must(sl_model_describe(model, &info, &err));
     must(sl_session_create(model, NULL, &b.session, &err));
-    b.tokens = calloc(b.count + 2 * DRAFT, sizeof *b.tokens);
+    const size_t all = b.count + (size_t)2 * DRAFT;
+    b.tokens = calloc(all, sizeof *b.tokens);
     b.logits = calloc((size_t)DRAFT * info.vocab, sizeof *b.logits);
     const bool has_room = b.tokens && b.logits;
-    for (size_t i = 0; has_room && i < b.count + 2 * DRAFT; i++)
+    for (size_t i = 0; has_room && i < all; i++)
         b.tokens[i] = (sl_token)((i * 7919 + i * i * 31) % info.vocab);
     if (has_room) {
         must(sl_session_extend(b.session, b.tokens, b.count, &err));
