@@ -114,13 +114,17 @@ static bool is_used(const shape *s, int64_t sequence, int64_t page) {
     return page * SL_KV_PAGE < end && (page + 1) * SL_KV_PAGE > first;
 }
 
-/* Entries of pages that nobody sees are out of range. */
+/* Entries of pages that nobody sees are out of range, or what the sequence of the rows before has
+ * there. */
 static void fill_table(const shape *s, const op_case *from, const int32_t *pages, int32_t *table) {
     const int32_t *slots = from->data[operand(s->op, "slots")];
     for (int64_t t = 0; t < rows_of(s); t++)
-        for (int64_t i = 0; i < s->pages; i++)
+        for (int64_t i = 0; i < s->pages; i++) {
+            const int64_t before = (slots[t] + SEQUENCES - 1) % SEQUENCES;
+            const int32_t other = i % 2 ? NO_PAGE + (int32_t)i : pages[before * s->pages + i];
             table[t * s->pages + i] =
-                is_used(s, slots[t], i) ? pages[slots[t] * s->pages + i] : NO_PAGE + (int32_t)i;
+                is_used(s, slots[t], i) ? pages[slots[t] * s->pages + i] : other;
+        }
 }
 
 static op_case paged_case(const shape *s, const op_case *from, const int32_t *pages) {

@@ -24,11 +24,14 @@ DEVICE cached_row row_of(const sl_sdpa_splits &a, int t) {
     const int count = 1 + checked(a.fault, SL_FAULT_POSITION, t, a.positions[t], a.capacity);
     return {a.window ? max(count - a.window, 0) : 0, count};
 }
-/* Whether row t goes on with the sequence of the row before it: the page of that row's own position
- * is of no other sequence. */
+/* Whether row t goes on with the sequence of the row before it: it has the next position, and sees
+ * the page of that row's own position, which no other sequence has.  What a table says of positions
+ * that its row does not see is arbitrary: it may name a page that another sequence has now. */
 DEVICE bool continues(const sl_sdpa_splits &a, int t) {
-    const int own = a.pages ? row_of(a, t - 1).count - 1 : 0;
-    return slot_of(a, t - 1, own) == slot_of(a, t, own);
+    if (!a.pages) return a.slots[t - 1] == a.slots[t];
+    const int own = row_of(a, t - 1).count - 1;
+    const cached_row row = row_of(a, t);
+    return row.count == own + 2 && row.first <= own && slot_of(a, t - 1, own) == slot_of(a, t, own);
 }
 
 struct range {
