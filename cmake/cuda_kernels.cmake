@@ -57,7 +57,10 @@ if(NOT wanted OR SLUICE_BARE)
     return()
 endif()
 
-set(nvcc_flags -std=c++17 -O3 -I${CMAKE_SOURCE_DIR} --expt-relaxed-constexpr -Wno-deprecated-gpu-targets)
+# -fmad=false: whether nvcc turns a product and a sum into one FMA depends on the code around them, so
+# that two kernels with the same formula would differ in the last bit.  Kernels call fmaf where it pays.
+set(nvcc_flags -std=c++17 -O3 -fmad=false -I${CMAKE_SOURCE_DIR} --expt-relaxed-constexpr
+    -Wno-deprecated-gpu-targets)
 if(SLUICE_CUDA STREQUAL "ptx")
     list(APPEND nvcc_flags -ptx -arch=compute_90)
 else()

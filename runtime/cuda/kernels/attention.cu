@@ -45,6 +45,12 @@ DEVICE float hyperbolic(float x) {
 DEVICE double hyperbolic(double x) {
     return tanh(x);
 }
+DEVICE float fused(float x, float y, float z) {
+    return fmaf(x, y, z);
+}
+DEVICE double fused(double x, double y, double z) {
+    return fma(x, y, z);
+}
 DEVICE float larger_of(float x, float y) {
     return fmaxf(x, y);
 }
@@ -131,7 +137,8 @@ DEVICE void multiply(const sl_attended &a, tile<REAL, EACH> &s, const running<RE
             for (int r = 0; r < EACH; r++) {
                 const REAL query = s.query[w.row + r][d];
 #pragma unroll
-                for (int j = 0; j < KEYS_EACH; j++) scores[r][j] += query * key[j];
+                for (int j = 0; j < KEYS_EACH; j++)
+                    scores[r][j] = fused(query, key[j], scores[r][j]);
             }
         }
     }
@@ -215,7 +222,8 @@ DEVICE void add_values(const sl_attended &a, tile<REAL, EACH> &s, const running<
             for (int r = 0; r < EACH; r++) {
                 const REAL weight = s.weights[w.row + r][k];
 #pragma unroll
-                for (int c = 0; c < COLUMNS_EACH; c++) sums[r][c] += weight * value[c];
+                for (int c = 0; c < COLUMNS_EACH; c++)
+                    sums[r][c] = fused(weight, value[c], sums[r][c]);
             }
         }
 #pragma unroll
@@ -224,7 +232,8 @@ DEVICE void add_values(const sl_attended &a, tile<REAL, EACH> &s, const running<
             for (int c = 0; c < COLUMNS_EACH; c++) {
                 const int64_t at = column + w.lane + LANES * c;
                 REAL *own = &mix[(w.row + r) * a.value_dim + at];
-                if (at < a.value_dim) *own = fresh ? sums[r][c] : *own * w.keep[r] + sums[r][c];
+                if (at < a.value_dim)
+                    *own = fresh ? sums[r][c] : fused(*own, w.keep[r], sums[r][c]);
             }
     }
 }

@@ -39,12 +39,12 @@ SL_CUDA_KERNEL(sl_delta_step_any, sl_delta) {
         for (int c = (int)threadIdx.x; c < a.dv; c += (int)blockDim.x) {
             float sum = 0, out = 0;
             for (int r = 0; r < a.dk && keep != 0.0f; r++)
-                sum += memory[(int64_t)r * a.dv + c] * k[r];
+                sum = fmaf(memory[(int64_t)r * a.dv + c], k[r], sum);
             const float change = beta * (a.v[at + c] - keep * sum);
             for (int r = 0; r < a.dk; r++) {
                 float *m = memory + (int64_t)r * a.dv + c;
-                *m = (keep != 0.0f ? keep * *m : 0.0f) + k[r] * change;
-                out += *m * q[r];
+                *m = fmaf(k[r], change, keep != 0.0f ? keep * *m : 0.0f);
+                out = fmaf(*m, q[r], out);
             }
             a.out[at + c] = out;
         }
@@ -75,10 +75,8 @@ DEVICE float4 sum_of_rows(float4 x) {
     return make_float4(sum_of_rows(x.x), sum_of_rows(x.y), sum_of_rows(x.z), sum_of_rows(x.w));
 }
 DEVICE void add_to(float4 &sum, float factor, float4 x) {
-    sum.x += factor * x.x;
-    sum.y += factor * x.y;
-    sum.z += factor * x.z;
-    sum.w += factor * x.w;
+    sum = make_float4(fmaf(factor, x.x, sum.x), fmaf(factor, x.y, sum.y), fmaf(factor, x.z, sum.z),
+                      fmaf(factor, x.w, sum.w));
 }
 
 /* Reduction over the block.  No barrier follows the reads of `parts`, so consecutive calls must
@@ -133,7 +131,7 @@ DEVICE float4 step(float4 (&m)[STEP_ROWS], const step_row &row, step_sums (*part
                    : make_float4(m[i].x * keep, m[i].y * keep, m[i].z * keep, m[i].w * keep);
         add_to(sums.k, row.key[i], m[i]);
         add_to(sums.q, row.query[i], m[i]);
-        sums.kq += row.key[i] * row.query[i];
+        sums.kq = fmaf(row.key[i], row.query[i], sums.kq);
     }
     sums = sum_of_block(sums, parts);
     const float4 change =
@@ -209,8 +207,7 @@ SL_CUDA_KERNEL_AHEAD(sl_delta_step_joined, sl_delta_joined, STEP_THREADS) {
     __shared__ step_sums parts[STEP_WARPS][4];
     const sl_delta &d = a.d;
     const int blocks = d.dv / SL_DELTA_STEP_COLUMNS, head = (int)blockIdx.x / blocks;
-    const int column =
-        (int)blockIdx.x % blocks * SL_DELTA_STEP_COLUMNS + (int)threadIdx.x % 4 * 4;
+    const int column = (int)blockIdx.x % blocks * SL_DELTA_STEP_COLUMNS + (int)threadIdx.x % 4 * 4;
     const int first = (int)threadIdx.x / 4;
     lead();
     float *memory = delta_memory(d, delta_slot(d, 0), head) + (int64_t)first * d.dv + column;

@@ -49,9 +49,7 @@ DEVICE void copy_rows(float *to, int to_row, const float *from, int64_t from_row
 /* ---- products ---- */
 
 /* A lane's accumulators of a product of 16 rows by 8 F columns: high times high, and the rest. */
-template <int F> struct sums {
-    float large[F][4], small[F][4];
-};
+template <int F> struct sums { float large[F][4], small[F][4]; };
 template <int F> DEVICE sums<F> no_sums() {
     sums<F> s;
 #pragma unroll
@@ -152,11 +150,11 @@ DEVICE int stretch_end(uint64_t starts, int row, int rows) {
 
 /* ---- preparation: what does not depend on the memory ---- */
 
-struct prepared {         /* per row of a tile, for one head */
-    double sums[TILE];    /* prefix sums of decay over the tile */
-    float2 running[TILE]; /* G as the sum of two floats */
+struct prepared {                       /* per row of a tile, for one head */
+    double sums[TILE];                  /* prefix sums of decay over the tile */
+    float2 running[TILE];               /* G as the sum of two floats */
     float beta[TILE], faded_beta[TILE]; /* faded: beta e^G */
-    int begin[TILE]; /* first row of the row's stretch */
+    int begin[TILE];                    /* first row of the row's stretch */
 };
 
 /* Run by one warp: fills t, and writes e^G and e^(G_last - G) to a.fades. */
@@ -241,8 +239,8 @@ DEVICE void multiply_keys(float *p, const float *keys, const float *queries, flo
                           const prepared &t) {
     const bool queried = warp_id() >= 4;
     const int block = queried ? 7 - warp_id() : warp_id();
-    const mixed m = {queried ? queries : keys, keys, queried ? nullptr : mix,
-                     queried ? p : nullptr, 16 * block};
+    const mixed m = {queried ? queries : keys, keys, queried ? nullptr : mix, queried ? p : nullptr,
+                     16 * block};
     if (block == 0)
         multiply_rows<2>(m, t);
     else if (block == 1)
@@ -267,8 +265,8 @@ DEVICE void subtract_known(float2 (&now)[ROWS], float2 known, const float *facto
 #pragma unroll
         for (int e = 0; e < 4; e++)
             if (i + e >= FIRST) {
-                now[i + e].x -= factor[e] * known.x;
-                now[i + e].y -= factor[e] * known.y;
+                now[i + e].x = fmaf(-factor[e], known.x, now[i + e].x);
+                now[i + e].y = fmaf(-factor[e], known.y, now[i + e].y);
             }
     }
 }
@@ -419,8 +417,8 @@ DEVICE sums<2> change_and_read(const sl_delta_tiles &a, const walk &s, const str
             const float x = in ? known[f][e].x - sum_at(changed, f, 2 * e) : 0.0f;
             const float y = in ? known[f][e].y - sum_at(changed, f, 2 * e + 1) : 0.0f;
             *(float2 *)(s.changes + to) = make_float2(x, y);
-            *(float2 *)(s.faded + to) = in ? make_float2(rest[e] * x, rest[e] * y)
-                                           : make_float2(0, 0);
+            *(float2 *)(s.faded + to) =
+                in ? make_float2(rest[e] * x, rest[e] * y) : make_float2(0, 0);
 #pragma unroll
             for (int i = 2 * e; i < 2 * e + 2; i++) {
                 read.large[f][i] *= fade[e];
@@ -431,8 +429,7 @@ DEVICE sums<2> change_and_read(const sl_delta_tiles &a, const walk &s, const str
 }
 
 /* out = read + P changes. */
-DEVICE void write_output(const sl_delta_tiles &a, const walk &s, const stretch &now,
-                         sums<2> read) {
+DEVICE void write_output(const sl_delta_tiles &a, const walk &s, const stretch &now, sums<2> read) {
     const corner at = corner_of_warp();
     const int r = lane_id() / 4, c = lane_id() % 4, end = (warp_id() / 2 + 1) * 16;
     const float *p = s.p + at.row * MIX_ROW + c;
@@ -474,10 +471,10 @@ DEVICE void change_memory(const sl_delta_tiles &a, const walk &s, const stretch 
     for (int f = 0; f < F; f++)
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            float2 *m = (float2 *)(s.memory + (warp_id() * 16 + r + 8 * e) * STRIP_ROW + 8 * f +
-                                   2 * c);
-            *m = make_float2(fade * m->x + sum_at(learnt, f, 2 * e),
-                             fade * m->y + sum_at(learnt, f, 2 * e + 1));
+            float2 *m =
+                (float2 *)(s.memory + (warp_id() * 16 + r + 8 * e) * STRIP_ROW + 8 * f + 2 * c);
+            *m = make_float2(fmaf(fade, m->x, sum_at(learnt, f, 2 * e)),
+                             fmaf(fade, m->y, sum_at(learnt, f, 2 * e + 1)));
         }
 }
 

@@ -63,9 +63,7 @@ struct gemm_panel {
 
 /* A lane's accumulators: y[m][n] are rows r and r + 8 of the warp's panel m by tokens 2c and 2c + 1
  * of span n, in the order of d in mma.cuh. */
-template <class TYPE> struct gemm_sums {
-    float y[2][SPANS][4];
-};
+template <class TYPE> struct gemm_sums { float y[2][SPANS][4]; };
 
 /* ---- stages ---- */
 
@@ -173,8 +171,7 @@ DEVICE void stage_tokens(gemm_stage<TYPE> *to, const gemm_sources<TYPE> &f, cons
 
 /* Decodes the scales and minima of the rows of weights: one thread per row in a wide tile, per row
  * and group in a narrow one. */
-template <class TYPE>
-DEVICE void stage_params(gemm_shared<TYPE> *s, const gemm_stage<TYPE> *from) {
+template <class TYPE> DEVICE void stage_params(gemm_shared<TYPE> *s, const gemm_stage<TYPE> *from) {
     enum { ROWS = TYPE::PANELS * 16, STEP = GEMM_THREADS / ROWS };
     const int at = (int)threadIdx.x % ROWS, panel = at / 16, row = at % 16;
 #pragma unroll
@@ -202,17 +199,17 @@ DEVICE void gemm_whole(float (&whole)[4], const unsigned (&a)[4], const unsigned
 /* y += scale of the token * (scale of the row * whole - minimum of the row * sum); `sums` are
  * already multiplied by the token's scale. */
 template <class TYPE>
-DEVICE void gemm_add(float (&y)[4], const float (&whole)[4], const params (&rows)[2],
-                     float2 scales, float2 sums) {
-    y[0] += whole[0] * (rows[0].scale * scales.x);
-    y[1] += whole[1] * (rows[0].scale * scales.y);
-    y[2] += whole[2] * (rows[1].scale * scales.x);
-    y[3] += whole[3] * (rows[1].scale * scales.y);
+DEVICE void gemm_add(float (&y)[4], const float (&whole)[4], const params (&rows)[2], float2 scales,
+                     float2 sums) {
+    y[0] = fmaf(whole[0], rows[0].scale * scales.x, y[0]);
+    y[1] = fmaf(whole[1], rows[0].scale * scales.y, y[1]);
+    y[2] = fmaf(whole[2], rows[1].scale * scales.x, y[2]);
+    y[3] = fmaf(whole[3], rows[1].scale * scales.y, y[3]);
     if (!TYPE::MINIMUM) return;
-    y[0] -= rows[0].minimum * sums.x;
-    y[1] -= rows[0].minimum * sums.y;
-    y[2] -= rows[1].minimum * sums.x;
-    y[3] -= rows[1].minimum * sums.y;
+    y[0] = fmaf(-rows[0].minimum, sums.x, y[0]);
+    y[1] = fmaf(-rows[0].minimum, sums.y, y[1]);
+    y[2] = fmaf(-rows[1].minimum, sums.x, y[2]);
+    y[3] = fmaf(-rows[1].minimum, sums.y, y[3]);
 }
 
 /* A lane's `a` fragment of one group of a panel, and the parameters of its two rows. */
@@ -312,8 +309,7 @@ DEVICE void gemm_stage_all(gemm_shared<TYPE> *s, int stage, const gemm_sources<T
 template <class TYPE> DEVICE void gemm_gather(gemm_sums<TYPE> *sums, float *room) {
     float *mine = room + warp_id() * (16 * SPANS / 2) * WARP + lane_id();
 #pragma unroll
-    for (int i = 0; i < 8 * SPANS; i++)
-        mine[i * WARP] = sums->y[i / 4 % 2][i / 8][i % 4];
+    for (int i = 0; i < 8 * SPANS; i++) mine[i * WARP] = sums->y[i / 4 % 2][i / 8][i % 4];
     __syncthreads();
     const float *from = room + warp_id() * 16 * WARP + lane_id();
 #pragma unroll
@@ -351,11 +347,9 @@ DEVICE void gemm_tile(gemm_shared<TYPE> *s, const sl_cuda_panels &w, const gemm_
         stage_params<TYPE>(s, from);
         __syncthreads();
         const int end = min(w.groups - group, (int)GEMM_GROUPS);
-        if (!is_wide<TYPE>() && warp_id() < end)
-            gemm_group<TYPE>(out, s, from, warp_id(), tokens);
+        if (!is_wide<TYPE>() && warp_id() < end) gemm_group<TYPE>(out, s, from, warp_id(), tokens);
 #pragma unroll 1
-        for (int g = 0; is_wide<TYPE>() && g < end; g++)
-            gemm_group<TYPE>(out, s, from, g, tokens);
+        for (int g = 0; is_wide<TYPE>() && g < end; g++) gemm_group<TYPE>(out, s, from, g, tokens);
         now = now == GEMM_STAGES - 1 ? 0 : now + 1;
     }
     copy_wait<0>();

@@ -8,9 +8,9 @@
 #ifndef SL_RUNTIME_CUDA_KERNELS_GEMV_PANEL_CUH
 #define SL_RUNTIME_CUDA_KERNELS_GEMV_PANEL_CUH
 #include "runtime/cuda/kernels/async.cuh"
+#include "runtime/cuda/kernels/gemv_panel.h"
 #include "runtime/cuda/kernels/panel.cuh"
 #include "runtime/cuda/kernels/rows.cuh"
-#include "runtime/cuda/kernels/gemv_panel.h"
 
 /* A row of activations in shared memory: its a8 codes; per group {scale, sum of the codes, sum of
  * the first 16 codes, sum of the values}; its f32 values. */
@@ -89,18 +89,18 @@ template <class TYPE> DEVICE float coded_row(const part_row &t, const shared_row
     float y;
     if (TYPE::HALVES) {
         const params q = TYPE::of(t.block, t.k, t.above, t.row, 1);
-        y = p.scale * (float)first + q.scale * (float)second;
-        if (TYPE::MINIMUM) y -= p.minimum * by.z + q.minimum * (by.y - by.z);
+        y = fmaf(p.scale, (float)first, q.scale * (float)second);
+        if (TYPE::MINIMUM) y -= fmaf(p.minimum, by.z, q.minimum * (by.y - by.z));
     } else {
         y = p.scale * (float)(first + second);
-        if (TYPE::MINIMUM) y -= p.minimum * by.y;
+        if (TYPE::MINIMUM) y = fmaf(-p.minimum, by.y, y);
     }
     return by.x * y;
 }
 
 DEVICE float exact_four(unsigned codes, float4 x) {
-    return ((float)(int8_t)codes * x.x + (float)(int8_t)(codes >> 8) * x.y) +
-           ((float)(int8_t)(codes >> 16) * x.z + (float)(int8_t)(codes >> 24) * x.w);
+    return fmaf((float)(int8_t)codes, x.x, (float)(int8_t)(codes >> 8) * x.y) +
+           fmaf((float)(int8_t)(codes >> 16), x.z, (float)(int8_t)(codes >> 24) * x.w);
 }
 /* The product with the f32 values instead of the codes; for types without HALVES. */
 template <class TYPE> DEVICE float exact_row(const part_row &t, const shared_row &x) {
@@ -115,7 +115,7 @@ template <class TYPE> DEVICE float exact_row(const part_row &t, const shared_row
     }
     const params p = TYPE::of(t.block, t.k, t.above, t.row, 0);
     sum *= p.scale;
-    if (TYPE::MINIMUM) sum -= p.minimum * x.groups[t.g].w;
+    if (TYPE::MINIMUM) sum = fmaf(-p.minimum, x.groups[t.g].w, sum);
     return sum;
 }
 

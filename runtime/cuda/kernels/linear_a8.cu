@@ -50,9 +50,7 @@ template <class TYPE_> struct one_token {
 
     MEMBER one_token(unsigned char *shared, const sl_linear_panels &a, const block_tokens &)
         : x(shared, a, 1), sums{0, 0, 0, 0} {}
-    MEMBER int own_group() const {
-        return lane_id() / 16;
-    }
+    MEMBER int own_group() const { return lane_id() / 16; }
     MEMBER panel_lane place() const {
         return {nullptr, 0, lane_id() % 4 * ROWS, lane_id() % 16 / 4};
     }
@@ -80,16 +78,16 @@ template <class TYPE_> struct one_token {
              * HALVES it needs the sum of its own columns instead. */
             float part = 0.25f * by.y;
             if (TYPE::HALVES && TYPE::MINIMUM)
-                part = by.x * (float)__dp4a((int)codes.y, 0x01010101,
-                                            __dp4a((int)codes.x, 0x01010101, 0));
+                part = by.x *
+                       (float)__dp4a((int)codes.y, 0x01010101, __dp4a((int)codes.x, 0x01010101, 0));
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const uint2 w = TYPE::codes(b.groups[k], r, lane.j);
                 int dot = __dp4a((int)signed_codes<TYPE>(w.x), (int)codes.x, (int)FLOAT_BITS);
                 dot = __dp4a((int)signed_codes<TYPE>(w.y), (int)codes.y, dot);
                 const params s = TYPE::scale(b.super, b.groups[k], r, lane.j / 2);
-                sums[r] += s.scale * by.x * sum_of(dot);
-                if (TYPE::MINIMUM) sums[r] -= s.minimum * part;
+                sums[r] = fmaf(s.scale * by.x, sum_of(dot), sums[r]);
+                if (TYPE::MINIMUM) sums[r] = fmaf(-s.minimum, part, sums[r]);
             }
         }
     }
@@ -118,9 +116,7 @@ template <class TYPE_> struct eight_tokens {
 
     MEMBER eight_tokens(unsigned char *shared, const sl_linear_panels &a, const block_tokens &t)
         : x(shared, a, t.count), sums{0, 0, 0, 0} {}
-    MEMBER panel_lane place() const {
-        return {nullptr, 0, lane_id() / 4 * ROWS, lane_id() % 4};
-    }
+    MEMBER panel_lane place() const { return {nullptr, 0, lane_id() / 4 * ROWS, lane_id() % 4}; }
     MEMBER void fill(const sl_linear_panels &a, const block_tokens &t, int first, int groups) {
         x.fill(a, t, first, groups);
     }
@@ -160,11 +156,11 @@ template <class TYPE_> struct eight_tokens {
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const params s = TYPE::scale(b.super, b.groups[k], r, half);
-                sums[2 * r] += s.scale * by.x * sum_of(dots[2 * r]);
-                sums[2 * r + 1] += s.scale * by.z * sum_of(dots[2 * r + 1]);
+                sums[2 * r] = fmaf(s.scale * by.x, sum_of(dots[2 * r]), sums[2 * r]);
+                sums[2 * r + 1] = fmaf(s.scale * by.z, sum_of(dots[2 * r + 1]), sums[2 * r + 1]);
                 if (!TYPE::MINIMUM) continue;
-                sums[2 * r] -= s.minimum * low;
-                sums[2 * r + 1] -= s.minimum * high;
+                sums[2 * r] = fmaf(-s.minimum, low, sums[2 * r]);
+                sums[2 * r + 1] = fmaf(-s.minimum, high, sums[2 * r + 1]);
             }
         }
     }

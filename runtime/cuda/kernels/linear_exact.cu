@@ -18,13 +18,11 @@ template <class TYPE_, int TILES> struct exact_tokens {
     float sums[TILES][4]; /* [tile][2 rows][2 columns] */
 
     MEMBER exact_tokens(unsigned char *shared, const sl_linear_panels &a, const block_tokens &t)
-        : values((uint4 *)shared), columns(t.count * PARTS), pairs((t.count * PARTS + 1) / 2),
-          sums{} {
+        : values((uint4 *)shared), columns(t.count * PARTS),
+          pairs((t.count * PARTS + 1) / 2), sums{} {
         totals = (float *)(values + (int64_t)a.slab * columns * 4);
     }
-    MEMBER panel_lane place() const {
-        return {nullptr, 0, lane_id() / 4 * ROWS, lane_id() % 4};
-    }
+    MEMBER panel_lane place() const { return {nullptr, 0, lane_id() / 4 * ROWS, lane_id() % 4}; }
 
     /* Stores eight values of a token's group per thread, four adjacent lanes a group.  All lanes of
      * the warp must call it, those without values with group -1. */
@@ -76,10 +74,10 @@ template <class TYPE_, int TILES> struct exact_tokens {
             mma_bf16(d, rows[0], first);
             mma_bf16(d, rows[1], second);
 #pragma unroll
-            for (int i = 0; i < 4; i++) sums[n][i] += s[i / 2].scale * d[i];
+            for (int i = 0; i < 4; i++) sums[n][i] = fmaf(s[i / 2].scale, d[i], sums[n][i]);
             if (!TYPE::MINIMUM) continue;
-            float2 total = pair < pairs ? ((const float2 *)totals)[group * pairs + pair]
-                                        : make_float2(0, 0);
+            float2 total =
+                pair < pairs ? ((const float2 *)totals)[group * pairs + pair] : make_float2(0, 0);
             if (TYPE::HALVES) {
                 float halves[4] = {0, 0, 0, 0};
                 mma_ones(halves, lane_id() % 4 / 2 == half, first, second);
@@ -87,8 +85,8 @@ template <class TYPE_, int TILES> struct exact_tokens {
             }
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
-                sums[n][2 * r] -= s[r].minimum * total.x;
-                sums[n][2 * r + 1] -= s[r].minimum * total.y;
+                sums[n][2 * r] = fmaf(-s[r].minimum, total.x, sums[n][2 * r]);
+                sums[n][2 * r + 1] = fmaf(-s[r].minimum, total.y, sums[n][2 * r + 1]);
             }
         }
     }

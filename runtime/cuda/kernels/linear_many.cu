@@ -106,14 +106,14 @@ DEVICE void add_group(float (&sums)[TILES][4], const ROWS &w, const unsigned (&r
                 mma_ones(halves, lane_id() % 4 / 2 == half, one, two);
         }
 #pragma unroll
-        for (int i = 0; i < 4; i++) sums[n][i] += s[i / 2].scale * d[i];
+        for (int i = 0; i < 4; i++) sums[n][i] = fmaf(s[i / 2].scale, d[i], sums[n][i]);
         if (!ROWS::MINIMUM) continue;
         float2 total = *(const float2 *)(x.totals + first + 8 * n + lane_id() % 4 * 2);
         if (ROWS::HALVES) total = make_float2(halves[0], halves[1]);
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            sums[n][2 * r] -= s[r].minimum * total.x;
-            sums[n][2 * r + 1] -= s[r].minimum * total.y;
+            sums[n][2 * r] = fmaf(-s[r].minimum, total.x, sums[n][2 * r]);
+            sums[n][2 * r + 1] = fmaf(-s[r].minimum, total.y, sums[n][2 * r + 1]);
         }
     }
 }

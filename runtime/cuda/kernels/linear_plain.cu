@@ -19,7 +19,7 @@ template <class TYPE> DEVICE void multiply_plain(const sl_linear_plain &a) {
         const float weight = weight_of<TYPE>(a.w, row, column);
 #pragma unroll
         for (int i = 0; i < SL_LINEAR_TOKENS; i++)
-            if (i < count) sums[i] += weight * row_value(a, first + i, column);
+            if (i < count) sums[i] = fmaf(weight, row_value(a, first + i, column), sums[i]);
     }
 #pragma unroll
     for (int i = 0; i < SL_LINEAR_TOKENS; i++) {

@@ -46,7 +46,8 @@ DEVICE void put_group(const stream_room &to, int group, float x) {
         ((int8_t *)&to.x[group].words[p][word % 2][word / 2])[lane % 4] = (int8_t)byte;
         code = (code - byte) >> 8;
     }
-    const float scale = most < INFINITE_BITS ? __int_as_float(most) / top : __int_as_float(0x7fc00000);
+    const float scale =
+        most < INFINITE_BITS ? __int_as_float(most) / top : __int_as_float(0x7fc00000);
     if (lane == 0) to.scales[group] = fits || most >= INFINITE_BITS ? scale : 0.0f;
 }
 DEVICE void put_row(const sl_linear_stream &a, const stream_room &to) {
@@ -87,8 +88,7 @@ DEVICE float group_sum(const uint8_t *codes, const stream_group &x, int row, int
     unsigned w[HALF_WORDS];
     int sums[PARTS];
 #pragma unroll
-    for (int i = 0; i < HALF_WORDS; i++)
-        w[i] = ((const unsigned *)codes)[row + 16 * (2 * i + odd)];
+    for (int i = 0; i < HALF_WORDS; i++) w[i] = ((const unsigned *)codes)[row + 16 * (2 * i + odd)];
 #pragma unroll
     for (int p = 0; p < PARTS; p++) {
         const uint4 own = *(const uint4 *)x.words[p][odd];
@@ -97,7 +97,7 @@ DEVICE float group_sum(const uint8_t *codes, const stream_group &x, int row, int
 #pragma unroll
         for (int i = 0; i < HALF_WORDS; i++) sums[p] = __dp4a((int)w[i], (int)words[i], sums[p]);
     }
-    return 65536.0f * (float)sums[0] + (float)(256 * sums[1] + sums[2]);
+    return fmaf(65536.0f, (float)sums[0], (float)(256 * sums[1] + sums[2]));
 }
 
 DEVICE float stage_sum(const sl_linear_stream &a, const stream_room &r, const uint8_t *stage,
@@ -113,7 +113,7 @@ DEVICE float stage_sum(const sl_linear_stream &a, const stream_room &r, const ui
             const int group = 2 * (first + b) + k;
             if (group >= a.w.groups) continue;
             const float scale = load_f16(block + 32 * k, row) * r.scales[group];
-            sum += scale * group_sum(block + 64 + k * GROUP_BYTES, r.x[group], row, odd);
+            sum = fmaf(scale, group_sum(block + 64 + k * GROUP_BYTES, r.x[group], row, odd), sum);
         }
     return sum;
 }

@@ -12,7 +12,10 @@ DEVICE int tiles_of(const sl_moe_cut &a, int expert, int *out_first, int *out_la
     *out_first = first;
     *out_last = last;
     if (first < 0 || last < first || last > p.pairs) {
-        checked(p.fault, SL_FAULT_RUN, expert, first < 0 ? first : last < first ? -1 : last,
+        checked(p.fault, SL_FAULT_RUN, expert,
+                first < 0      ? first
+                : last < first ? -1
+                               : last,
                 p.pairs + 1);
         return 0;
     }
@@ -111,7 +114,7 @@ template <class MATRIX> DEVICE void plain_product(const sl_moe_plain &a) {
         const float weight = MATRIX::at(w, row, column);
 #pragma unroll
         for (int i = 0; i < PLAIN_PAIRS; i++)
-            if (i < tile.count) sums[i] += weight * row_value(a, from[i], column);
+            if (i < tile.count) sums[i] = fmaf(weight, row_value(a, from[i], column), sums[i]);
     }
 #pragma unroll
     for (int i = 0; i < PLAIN_PAIRS; i++) {

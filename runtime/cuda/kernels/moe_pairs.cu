@@ -32,7 +32,10 @@ DEVICE expert_look look_in_table(const sl_moe_places &p) {
 DEVICE bool has_place(const sl_moe_places &p, const expert_look &look, int place) {
     const int first = look.first, last = look.last;
     if (first < 0 || last < first || last > p.pairs)
-        checked(p.fault, SL_FAULT_RUN, look.expert, first < 0 ? first : last < first ? -1 : last,
+        checked(p.fault, SL_FAULT_RUN, look.expert,
+                first < 0      ? first
+                : last < first ? -1
+                               : last,
                 p.pairs + 1);
     return place >= first && place < last;
 }
@@ -141,8 +144,7 @@ DEVICE void stage_row(staged<TYPE> *to, const pair_sources &f, const sl_cuda_pan
     if (lane / 2 != 4 || group + half >= p.groups) return;
     copy_async<4>(&to->scales[half], f.scales + group + half);
     if (TYPE::MINIMUM) copy_async<4>(&to->sums[half], f.sums + group + half);
-    if (TYPE::HALVES && TYPE::MINIMUM)
-        copy_async<4>(&to->halves[half], f.halves + group + half);
+    if (TYPE::HALVES && TYPE::MINIMUM) copy_async<4>(&to->halves[half], f.halves + group + half);
 }
 
 DEVICE int dot8(uint2 w, uint2 x, int sum) {
@@ -170,14 +172,14 @@ template <class TYPE> DEVICE float staged_product(const staged<TYPE> *s, int hal
     float y;
     if (TYPE::HALVES) {
         const params q = TYPE::of(s->block, half, s->above, row, 1);
-        y = p.scale * float_of_whole(first) + q.scale * float_of_whole(second);
+        y = fmaf(p.scale, float_of_whole(first), q.scale * float_of_whole(second));
         if (TYPE::MINIMUM) {
             const float x_half = s->halves[half];
-            y -= p.minimum * x_half + q.minimum * (s->sums[half] - x_half);
+            y -= fmaf(p.minimum, x_half, q.minimum * (s->sums[half] - x_half));
         }
     } else {
         y = p.scale * (float_of_whole(first) + float_of_whole(second));
-        if (TYPE::MINIMUM) y -= p.minimum * s->sums[half];
+        if (TYPE::MINIMUM) y = fmaf(-p.minimum, s->sums[half], y);
     }
     return s->scales[half] * y;
 }
@@ -194,9 +196,7 @@ template <class TYPE, int SHARES, int LEFT> struct each_staged {
     }
 };
 template <class TYPE, int SHARES> struct each_staged<TYPE, SHARES, -1> {
-    DEVICE float sum(const staged<TYPE> *, int, int) {
-        return 0.0f;
-    }
+    DEVICE float sum(const staged<TYPE> *, int, int) { return 0.0f; }
 };
 
 /* This warp's partial sums of the panel's 16 rows, on lanes 0 to 15 and again on 16 to 31.  `depth`
@@ -244,8 +244,8 @@ template <int SHARES> DEVICE float share_sum(const float (*shares)[SHARES][16], 
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < SHARES; i += 4)
-        sum += (of[i][row % 16] + of[i + 1][row % 16]) +
-               (of[i + 2][row % 16] + of[i + 3][row % 16]);
+        sum +=
+            (of[i][row % 16] + of[i + 1][row % 16]) + (of[i + 2][row % 16] + of[i + 3][row % 16]);
     return sum;
 }
 

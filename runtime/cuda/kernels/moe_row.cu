@@ -4,11 +4,11 @@
  * The second launch overlaps the first (programmatic dependent launch).  The router's logits are
  * complete by then, so that it can route and load weights before the first has finished
  * (gemv_panel.cuh). */
-#include "runtime/cuda/kernels/moe_row.h"
-#include "runtime/cuda/kernels/moe.cuh"
 #include "runtime/cuda/kernels/elementwise.cuh"
-#include "runtime/cuda/kernels/moe_route.cuh"
 #include "runtime/cuda/kernels/gemv_panel.cuh"
+#include "runtime/cuda/kernels/moe.cuh"
+#include "runtime/cuda/kernels/moe_route.cuh"
+#include "runtime/cuda/kernels/moe_row.h"
 
 enum {
     CHOICES = SL_MOE_ROW_CHOICES,
@@ -167,7 +167,7 @@ DEVICE float sum_of_row(const choices &c, const float (*sums)[DOWN_SHARES][16], 
         float y = 0;
 #pragma unroll
         for (int i = 0; i < DOWN_SHARES; i++) y += sums[j][i][row];
-        result += c.weight[j] * y;
+        result = fmaf(c.weight[j], y, result);
     }
     return result;
 }

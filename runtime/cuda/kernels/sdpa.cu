@@ -8,7 +8,7 @@
 template <class T>
 DEVICE float score_of(const sl_sdpa_splits &a, const float *query, const T *key) {
     float sum = 0;
-    for (int d = 0; d < a.width; d++) sum += query[d] * f32_of(key[d * KV_LANES]);
+    for (int d = 0; d < a.width; d++) sum = fmaf(query[d], f32_of(key[d * KV_LANES]), sum);
     const float score = sum * a.scale;
     return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;
 }
@@ -48,7 +48,7 @@ template <class T> DEVICE void attend_plain(const sl_sdpa_splits &a, float *quer
                 end = min(count, p + (int)KV_PAGE - (first + p) % KV_PAGE);
                 const T *value = values + place_at(a, t, a.heads, head, first + p) * a.value_width;
                 for (int i = p; i < end; i++, value += a.value_width)
-                    taken += factors[i] * f32_of(value[d]);
+                    taken = fmaf(factors[i], f32_of(value[d]), taken);
             }
             mix[d] = taken;
         }
@@ -111,10 +111,10 @@ SL_CUDA_KERNEL(sl_sdpa_join_any, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) {
         const int s = list + i * LISTS;
-        if (s < count && factors[s] > 0) mix += factors[s] * near[i];
+        if (s < count && factors[s] > 0) mix = fmaf(factors[s], near[i], mix);
     }
     for (int s = list + AHEAD * LISTS; s < count; s += LISTS)
-        if (has_column && factors[s] > 0) mix += factors[s] * mixes[(int64_t)s * a.width];
+        if (has_column && factors[s] > 0) mix = fmaf(factors[s], mixes[(int64_t)s * a.width], mix);
     parts[list][me % COLUMNS] = mix;
     __syncthreads();
     if (a.sinks) { /* only where one group has all splits */
@@ -151,8 +151,8 @@ SL_CUDA_KERNEL(sl_sdpa_join_few, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
         const float factor = expf(weights[2 * s] - largest);
         const float4 x = *(const float4 *)(mixes + (int64_t)s * a.width);
         sum += factor * own;
-        mix = make_float4(mix.x + factor * x.x, mix.y + factor * x.y, mix.z + factor * x.z,
-                          mix.w + factor * x.w);
+        mix = make_float4(fmaf(factor, x.x, mix.x), fmaf(factor, x.y, mix.y),
+                          fmaf(factor, x.z, mix.z), fmaf(factor, x.w, mix.w));
     }
     if (a.sinks) {
         const float sink = a.sinks[query % a.query_heads], most = fmaxf(largest, sink);

@@ -221,7 +221,7 @@ DEVICE void mix(const many<D, WARPS, TILE> &s, running<D, TILE> &w) {
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             float &to = w.mix[2 * n + i / 4][i % 4];
-            to = to * w.keep[i % 4 / 2] + (sums[i / 4][i % 4] + small[i / 4][i % 4]);
+            to = fmaf(to, w.keep[i % 4 / 2], sums[i / 4][i % 4] + small[i / 4][i % 4]);
         }
     }
 }

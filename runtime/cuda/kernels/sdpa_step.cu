@@ -193,10 +193,8 @@ enum {
 };
 
 DEVICE void add_times(float4 &to, float factor, float4 x) {
-    to.x += factor * x.x;
-    to.y += factor * x.y;
-    to.z += factor * x.z;
-    to.w += factor * x.w;
+    to = make_float4(fmaf(factor, x.x, to.x), fmaf(factor, x.y, to.y), fmaf(factor, x.z, to.z),
+                     fmaf(factor, x.w, to.w));
 }
 
 /* An attention sink is one more score without a value. */
