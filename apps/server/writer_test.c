@@ -2,6 +2,7 @@
 #include "apps/server/writer.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,12 @@ typedef struct {
     server_result result;
 } stage;
 
+/* text may be NULL. */
+static void append(char *to, size_t size, const char *text) {
+    const size_t length = strlen(to);
+    if (text) (void)snprintf(to + length, size - length, "%s", text);
+}
+
 static void open_stage(stage *s, server_shape shape, bool stream) {
     *s = (stage){.request = {.shape = shape, .n = 1, .stream = stream, .body = json_object()},
                  .model = {.id = "m"},
@@ -38,7 +45,7 @@ static void open_stage(stage *s, server_shape shape, bool stream) {
                             .tokens = 7,
                             .reasoning_tokens = 3}};
     assert_true(server_writer_init(&s->writer, &s->request, &s->model, NULL, 1));
-    s->writer.messages[0].result = &s->result;
+    if (s->writer.messages) s->writer.messages[0].result = &s->result;
 }
 
 static void tell(stage *s, server_event_kind kind, const char *data, size_t bytes) {
@@ -130,11 +137,11 @@ static void chat_streams_deltas(void **state) {
         is_text(event, "id", s.writer.id);
         const json_t *delta = at_path(event, "choices.0.delta");
         const char *text = server_json_string(delta, "reasoning_content");
-        if (text) strcat(reasoning, text);
+        append(reasoning, sizeof reasoning, text);
         text = server_json_string(delta, "content");
-        if (text) strcat(content, text);
+        append(content, sizeof content, text);
         text = json_string_value(at_path(event, "choices.0.delta.tool_calls.0.function.arguments"));
-        if (text) strcat(arguments, text);
+        append(arguments, sizeof arguments, text);
         text = json_string_value(at_path(event, "choices.0.delta.tool_calls.0.function.name"));
         if (text) name = text;
         text = json_string_value(at_path(event, "choices.0.finish_reason"));

@@ -218,7 +218,7 @@ static void add_blocks(sl_gpu_planner *planner, const sl_sdpa_splits *all, resul
         sl_sdpa_splits s = room;
         s.rows = (int32_t)least(most, all->rows - first);
         s.q += first * query * s.width;
-        s.slots += first * (s.pages ? s.pages : 1);
+        s.slots += (int64_t)first * (s.pages ? s.pages : 1);
         s.positions += first;
         add_splits(planner, &s);
         add_all_joined(planner, &s, (result){to.out + first * query * s.value_width, to.sinks});
