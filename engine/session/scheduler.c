@@ -246,7 +246,7 @@ static void keep_ended(sl_scheduler *s) {
         (void)pthread_mutex_lock(&s->lock);
         const bool released = t->released;
         (void)pthread_mutex_unlock(&s->lock);
-        if (t->has_begun && !released) sl_ticket_keep(t);
+        if (!released) sl_ticket_keep(t);
     }
     s->kept_later = sl_keeper_serve(s->model->keeper, false);
     (void)pthread_mutex_unlock(&s->model->lock);

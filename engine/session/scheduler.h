@@ -134,7 +134,7 @@ SL_CHECKED sl_status sl_ticket_prompt_rows(sl_ticket *ticket, size_t *out, sl_er
 /* After a pass in which the ticket took part: keeps prefixes and computes log-probabilities. */
 SL_CHECKED sl_status sl_ticket_prompt_passed(sl_ticket *ticket, const sl_batch_entry *entry,
                                              sl_error *err);
-/* At the end of a request that began. */
+/* At the end of a request: keeps what it has computed, and gives up what it has read in part. */
 void sl_ticket_keep(sl_ticket *ticket);
 
 /* ---- tokens ---- */

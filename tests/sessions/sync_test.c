@@ -418,11 +418,15 @@ static void conversations_outlive_the_process(void **state) {
 
         model = open_with(which, 0, test_path("kv"), on_note);
         session = new_session(model, 0, 0);
+        sl_session *other = new_session(model, 0, 0); /* takes pages between the calls */
         sl_reuse reuse;
         sl_reuse_plan plan = {.most = p.count, .seconds = 1e-9};
         uint32_t calls = 0; /* each reads one piece */
-        do must(sl_session_reuse(session, p.tokens, p.count, &plan, &reuse, &err));
-        while (++calls < 100 && plan.unfinished);
+        for (plan.unfinished = true; plan.unfinished && calls < 100; calls++) {
+            must(sl_session_reuse(session, p.tokens, p.count, &plan, &reuse, &err));
+            must(sl_session_extend(other, p.tokens, 70, &err));
+        }
+        sl_session_destroy(other);
         print_message("  read in %u calls\n", calls);
         assert_true(calls >= 2 && calls < 100);
         assert_string_equal(reuse.source, "disk");
@@ -468,6 +472,63 @@ static void what_leaves_memory_goes_to_disk(void **state) {
     sl_session_destroy(session);
     sl_model_close(model);
     empty_folder();
+}
+
+static uint64_t page_bytes_of(int which) {
+    sl_model *model = open_with(which, 0, NULL, NULL);
+    const uint64_t bytes = sl_forward_page_bytes(model->forward);
+    sl_model_close(model);
+    return bytes;
+}
+
+/* Pages for what is read from disk come from the cache in memory, which writes what it drops to the
+ * same folder. */
+static void what_is_read_from_disk_takes_the_place_of_others(void **state) {
+    (void)state;
+    prompt p, q;
+    for (int which = 0; which < 2; which++) {
+        const uint64_t page = page_bytes_of(which);
+        sl_model_options options = {.context_tokens = CONTEXT,
+                                    .max_sessions = 4,
+                                    .compile = "exact",
+                                    .kv_bytes = CONTEXT / SL_KV_PAGE * page};
+        const sl_disk_cache_options disk = {
+            .struct_size = sizeof disk, .folder = test_path("kv"), .note = on_note};
+        sl_model *model = open_with(which, 0, test_path("kv"), on_note);
+        sl_session *session = new_session(model, 0, 0), *other;
+        end_token = which == 0 ? model->text.end_tokens[0] : 7;
+        noted = 0;
+        live_through(session);
+        sl_session_destroy(session);
+        sl_model_close(model);
+
+        options.prefix_cache_bytes = which == 0 ? 6 << 20 : 40 * page;
+        model = open_model(path_of(which), options);
+        must(sl_model_cache_on_disk(model, &disk, &err));
+        const sl_kv_pages *pages = sl_forward_kv_pages(model->forward);
+        other = new_session(model, 0, 0);
+        q.count = 0;
+        put(&q, 60, CONTEXT);
+        must(sl_session_extend(other, q.tokens, CONTEXT, &err));
+        session = new_session(model, 0, 0);
+        for (uint32_t i = 0; sl_kv_pages_describe(pages).free > 4; i++) {
+            assert_true(i < 40);
+            q.count = 0;
+            put(&q, 70 + i, 300);
+            (void)sync_to(session, &q);
+        }
+        goes_on(&p);
+        const sl_sync_report report = sync_to(session, &p);
+        assert_string_equal(report.source, "disk");
+        assert_true(report.reused > 500);
+        assert_true(sl_prefix_tree_verify(model->prefixes));
+        sl_session_destroy(other);
+        check_against_new(model, session, &p);
+        assert_int_equal(noted, 0);
+        sl_session_destroy(session);
+        sl_model_close(model);
+        empty_folder();
+    }
 }
 
 /* Random conversations in several sessions: always the logits of a session that begins anew. */
@@ -535,6 +596,7 @@ int main(void) {
         cmocka_unit_test(forks_go_on_by_themselves),
         cmocka_unit_test(conversations_outlive_the_process),
         cmocka_unit_test(what_leaves_memory_goes_to_disk),
+        cmocka_unit_test(what_is_read_from_disk_takes_the_place_of_others),
         cmocka_unit_test(random_conversations),
         cmocka_unit_test(the_cache_is_part_of_the_promise),
     };
