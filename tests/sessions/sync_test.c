@@ -531,6 +531,38 @@ static void what_is_read_from_disk_takes_the_place_of_others(void **state) {
     }
 }
 
+/* A prefix whose pages a session has too is not dropped before one whose loss gives pages back. */
+static void what_sessions_use_is_given_up_last(void **state) {
+    (void)state;
+    prompt shared = {.count = 0}, alone = {.count = 0}, other = {.count = 0};
+    const uint64_t page = page_bytes_of(1);
+    sl_model *model =
+        open_model(path_of(1), (sl_model_options){.context_tokens = CONTEXT,
+                                                  .max_sessions = 4,
+                                                  .compile = "exact",
+                                                  .kv_bytes = CONTEXT / SL_KV_PAGE * page,
+                                                  .prefix_cache_bytes = 20 * page});
+    const sl_kv_pages *pages = sl_forward_kv_pages(model->forward);
+    sl_session *a = new_session(model, 0, 0), *b = new_session(model, 0, 0);
+    put(&shared, 1, 600);
+    put(&alone, 2, 300);
+    put(&other, 3, CONTEXT);
+    (void)sync_to(a, &shared);
+    (void)sync_to(b, &alone);
+    must(sl_session_rewind(b, 0, &err));
+    must(sl_session_extend(b, other.tokens, CONTEXT, &err));
+    sl_session *c = new_session(model, 0, 0);
+    const size_t needed = (sl_kv_pages_describe(pages).free + 1) * SL_KV_PAGE;
+    assert_int_equal(sl_prefix_tree_find(model->prefixes, alone.tokens, 300, 300).same, 300);
+    must(sl_session_extend(c, other.tokens + 5, needed, &err));
+    assert_int_equal(sl_prefix_tree_find(model->prefixes, shared.tokens, 600, 600).same, 600);
+    assert_int_equal(sl_prefix_tree_find(model->prefixes, alone.tokens, 300, 300).same, 0);
+    sl_session_destroy(a);
+    sl_session_destroy(b);
+    sl_session_destroy(c);
+    sl_model_close(model);
+}
+
 /* Random conversations in several sessions: always the logits of a session that begins anew. */
 static void random_conversations(void **state) {
     (void)state;
@@ -597,6 +629,7 @@ int main(void) {
         cmocka_unit_test(conversations_outlive_the_process),
         cmocka_unit_test(what_leaves_memory_goes_to_disk),
         cmocka_unit_test(what_is_read_from_disk_takes_the_place_of_others),
+        cmocka_unit_test(what_sessions_use_is_given_up_last),
         cmocka_unit_test(random_conversations),
         cmocka_unit_test(the_cache_is_part_of_the_promise),
     };
