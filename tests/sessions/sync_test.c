@@ -419,8 +419,14 @@ static void conversations_outlive_the_process(void **state) {
         model = open_with(which, 0, test_path("kv"), on_note);
         session = new_session(model, 0, 0);
         sl_session *other = new_session(model, 0, 0); /* takes pages between the calls */
+        const sl_kv_pages *pages = sl_forward_kv_pages(model->forward);
+        const uint32_t free_before = sl_kv_pages_describe(pages).free;
         sl_reuse reuse;
-        sl_reuse_plan plan = {.most = p.count, .seconds = 1e-9};
+        sl_reuse_plan given_up = {.most = p.count, .seconds = 1e-9}, plan = given_up;
+        must(sl_session_reuse(session, p.tokens, p.count, &given_up, &reuse, &err));
+        assert_true(given_up.unfinished && sl_kv_pages_describe(pages).free < free_before);
+        sl_session_restore(session, session->computed);
+        assert_int_equal(sl_kv_pages_describe(pages).free, free_before);
         uint32_t calls = 0; /* each reads one piece */
         for (plan.unfinished = true; plan.unfinished && calls < 100; calls++) {
             must(sl_session_reuse(session, p.tokens, p.count, &plan, &reuse, &err));
