@@ -558,7 +558,7 @@ static void what_sessions_use_is_given_up_last(void **state) {
     must(sl_session_rewind(b, 0, &err));
     must(sl_session_extend(b, other.tokens, CONTEXT, &err));
     sl_session *c = new_session(model, 0, 0);
-    const size_t needed = (sl_kv_pages_describe(pages).free + 1) * SL_KV_PAGE;
+    const size_t needed = ((size_t)sl_kv_pages_describe(pages).free + 1) * SL_KV_PAGE;
     assert_int_equal(sl_prefix_tree_find(model->prefixes, alone.tokens, 300, 300).same, 300);
     must(sl_session_extend(c, other.tokens + 5, needed, &err));
     assert_int_equal(sl_prefix_tree_find(model->prefixes, shared.tokens, 600, 600).same, 600);
