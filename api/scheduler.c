@@ -75,8 +75,8 @@ sl_status sl_ticket_look(const sl_ticket *ticket, sl_ticket_state *out, sl_error
     SL_TRY(SL_STRUCT_CHECK(sl_ticket_state, out, err));
     sl_ticket_state state = {0};
     (void)pthread_mutex_lock(&ticket->scheduler->lock);
-    state.phase = ticket->phase;
-    state.end = ticket->end;
+    state.phase = sl_scheduler_phase(ticket);
+    state.end = state.phase == SL_TICKET_ENDED ? ticket->end : SL_END_NONE;
     state.place = sl_scheduler_place(ticket);
     state.tokens = ticket->count;
     state.prompt_tokens = ticket->request.prompt_count;

@@ -63,7 +63,9 @@ sl_status sl_session_create(sl_model *model, const sl_session_options *given, sl
     sl_arena_init(&arena, &model->allocator);
     sl_session *session = SL_ARENA_NEW(&arena, sl_session);
     if (!session) {
+        (void)pthread_mutex_lock(&model->lock);
         model->slot_taken[slot] = false;
+        (void)pthread_mutex_unlock(&model->lock);
         sl_arena_deinit(&arena);
         return sl_no_memory(err, "a session", sizeof *session);
     }

@@ -75,7 +75,7 @@ static const struct {
     { #NAME, REMARK, offsetof(sl_memory_use, NAME##_bytes) }
     PART(weight, "resident weights"),
     PART(expert, "expert slots (--budget)"),
-    PART(state, "KV cache and recurrent state at full context (-c)"),
+    PART(state, "KV cache and recurrent state at full context (-c, --kv-memory)"),
     PART(checkpoint, "recurrent state to rewind to"),
     PART(session, "tokens, logits, sampling"),
     PART(workspace, "activations of the largest forward pass"),

@@ -74,6 +74,8 @@ const char *cli_compile_words(const cli_options *options, char text[CLI_COMPILE_
 
 bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out) {
     char words[CLI_COMPILE_TEXT];
+    if (options->kv_memory.share > 0)
+        return cli_fail_text("--kv-memory: wanted a size such as 2GiB") == CLI_OK;
     const char *path = cli_model_path(options);
     const sl_model_options given = {
         .struct_size = sizeof given,
@@ -88,6 +90,7 @@ bool cli_open_model(const cli_options *options, uint32_t context, sl_model **out
         .pin_threads = options->pin,
         .deterministic = options->deterministic,
         .kv = options->kv,
+        .kv_bytes = options->kv_memory.bytes,
         .progress = cli_progress,
         .expert_budget_bytes = options->budget.bytes,
         .expert_budget_share = options->budget.share,

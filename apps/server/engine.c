@@ -26,6 +26,7 @@ struct server_engine {
     bool stopping, started;
     server_answer *queue, **queue_end; /* in order of arrival */
     uint32_t queued, live;
+    bool copies; /* what requests have computed is not copied for the folder yet */
     uint64_t arrivals, turns, last_turn[OWNER_TURNS];
     sl_session *free[MOST_SESSIONS];
     uint32_t free_count, session_count;
@@ -259,7 +260,7 @@ static void begin_rates(server_engine *e) {
 /* Waits until there is something to do; false: the engine stops. */
 static bool wait_for_work(server_engine *e) {
     (void)pthread_mutex_lock(&e->lock);
-    while (!e->stopping && !e->queue && !e->live && !e->task) {
+    while (!e->stopping && !e->queue && !e->live && !e->task && !e->copies) {
         (void)pthread_cond_wait(&e->wake, &e->lock);
         begin_rates(e);
     }
@@ -270,10 +271,9 @@ static bool wait_for_work(server_engine *e) {
 
 static const double least_rate_seconds = 0.25;
 
-static void measure_rates(server_engine *e) {
-    sl_scheduler_stats stats = {.struct_size = sizeof stats};
+static void measure_rates(server_engine *e, const sl_scheduler_stats *now) {
+    const sl_scheduler_stats stats = *now;
     const double seconds = server_seconds() - e->rate_since;
-    if (sl_scheduler_describe(e->scheduler, &stats, NULL) != SL_OK) return;
     (void)pthread_mutex_lock(&e->lock);
     e->totals.scheduler = stats;
     if (seconds > least_rate_seconds) {
@@ -286,15 +286,26 @@ static void measure_rates(server_engine *e) {
     (void)pthread_mutex_unlock(&e->lock);
 }
 
+/* Where memory for keys and values is short, sessions that no request uses have none: what they
+ * have computed is in the prefix cache. */
+static void empty_free_sessions(server_engine *e) {
+    sl_error of_one;
+    for (uint32_t i = 0; i < e->free_count; i++)
+        if (sl_session_rewind(e->free[i], 0, &of_one) != SL_OK) continue; /* it is empty anyway */
+}
+
 static void *compute(void *ctx) {
     server_engine *e = ctx;
     while (wait_for_work(e)) {
+        sl_scheduler_stats stats = {.struct_size = sizeof stats};
         uint32_t left = 0;
         run_task(e);
         admit(e);
-        /* Those whose pass failed have been told. */
-        if (sl_scheduler_step(e->scheduler, &left, NULL) != SL_OK) continue;
-        measure_rates(e);
+        const sl_status status = sl_scheduler_step(e->scheduler, &left, NULL);
+        if (sl_scheduler_describe(e->scheduler, &stats, NULL) != SL_OK) continue;
+        e->copies = left > stats.live + stats.queued;
+        if (e->options.limits_kv && !e->copies) empty_free_sessions(e);
+        if (status == SL_OK) measure_rates(e, &stats); /* else those in the pass have been told */
     }
     return NULL;
 }

@@ -104,6 +104,7 @@ struct server_job {
 typedef struct {
     uint32_t sessions, queue;
     size_t buffer_bytes; /* of a job's events, beyond which it is cancelled if it is streamed */
+    bool limits_kv;      /* sessions have not all the memory that they may need */
 } server_engine_options;
 
 bool server_engine_start(server_model *model, const server_engine_options *options,

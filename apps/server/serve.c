@@ -135,6 +135,7 @@ static bool load(server *s, const char *path, const char *name, sl_error *err) {
         .sessions = s->options.sessions,
         .queue = options->queue_given ? options->queue : 256,
         .buffer_bytes = (size_t)1 << 20,
+        .limits_kv = options->kv_memory.bytes > 0,
     };
     *err = (sl_error){SL_INVALID, "the server's messages say why"};
     if (!path) {

@@ -15,8 +15,8 @@ void sl_state_release(const sl_forward_options *options, void *data, uint64_t by
         sl_release(options->allocator, data, bytes, SL_STATE_ALIGN);
 }
 
-static sl_status copy_state(const sl_forward *forward, void *to, const void *from, uint64_t bytes,
-                            sl_error *err) {
+sl_status sl_state_copy(const sl_forward *forward, void *to, const void *from, uint64_t bytes,
+                        sl_error *err) {
     sl_device *device = sl_forward_options_of(forward)->device;
     if (device) return device->ops->copy_within(device, to, from, bytes, err);
     memcpy(to, from, bytes);
@@ -54,7 +54,7 @@ static sl_status copy_recurrent(sl_forward *forward, uint32_t slot, char *checkp
         if (s.kind != SL_STATE_RECURRENT) continue;
         char *here = s.data + slot * s.bytes_each;
         char *to = save ? checkpoint : here, *from = save ? here : checkpoint;
-        SL_TRY(copy_state(forward, to, from, s.bytes_each, err));
+        SL_TRY(sl_state_copy(forward, to, from, s.bytes_each, err));
         checkpoint += s.bytes_each;
     }
     return SL_OK;
@@ -81,7 +81,7 @@ sl_status sl_forward_copy_page(void *ctx, int32_t from, int32_t to, sl_error *er
     sl_forward_state s;
     for (uint32_t i = 0; sl_forward_state_at(forward, i, &s); i++)
         if (s.kind == SL_STATE_KV)
-            SL_TRY(copy_state(forward, s.data + (uint64_t)to * s.bytes_each,
-                              s.data + (uint64_t)from * s.bytes_each, s.bytes_each, err));
+            SL_TRY(sl_state_copy(forward, s.data + (uint64_t)to * s.bytes_each,
+                                 s.data + (uint64_t)from * s.bytes_each, s.bytes_each, err));
     return SL_OK;
 }

@@ -14,6 +14,7 @@ static sl_status measure(const sl_forward_options *options, state_sizes *out, sl
     sl_forward_shape shape = options->shape;
     sl_graph *graph = NULL;
     shape.rows = shape.wanted = shape.slots = shape.pages = 1;
+    shape.capacity = SL_KV_PAGE;
     SL_TRY(sl_graph_create("states", options->allocator, &graph, err));
     const sl_status status = sl_architecture_build(options->architecture, &shape, graph, err);
     *out = (state_sizes){0};
@@ -26,6 +27,14 @@ static sl_status measure(const sl_forward_options *options, state_sizes *out, sl
     }
     sl_graph_destroy(graph);
     return status;
+}
+
+/* A default context is lowered to what the memory holds. */
+static void lower_context(sl_model *model, const sl_model_options *wanted, uint64_t page_bytes) {
+    if (wanted->context_tokens || wanted->kv_bytes == 0 || page_bytes == 0) return;
+    const uint64_t held = wanted->kv_bytes / page_bytes * SL_KV_PAGE;
+    if (held >= SL_LEAST_CONTEXT && held < model->context_tokens)
+        model->context_tokens = (uint32_t)held;
 }
 
 /* Pages for sessions. */
@@ -47,6 +56,8 @@ sl_status sl_kv_budget_choose(sl_model *model, const sl_model_options *wanted,
     state_sizes sizes;
     uint64_t pages;
     SL_TRY(measure(options, &sizes, err));
+    lower_context(model, wanted, sizes.page_bytes);
+    options->shape.capacity = model->context_tokens;
     SL_TRY(pages_of_sessions(model, wanted->kv_bytes, sizes.page_bytes, &pages, err));
     const int share = sizes.is_recurrent ? SHARE_OF_STATES : SHARE_OF_TOKENS;
     const uint64_t rest = model->prefix_bytes - model->prefix_bytes / (uint64_t)share;

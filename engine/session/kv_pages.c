@@ -70,6 +70,10 @@ void sl_kv_pages_set_reclaim(sl_kv_pages *pages, sl_kv_reclaim_fn *reclaim, void
 
 /* ---- references ---- */
 
+uint32_t sl_kv_pages_references(const sl_kv_pages *pages, int32_t page) {
+    return pages->references[page];
+}
+
 void sl_kv_pages_retain(sl_kv_pages *pages, int32_t page) {
     assert(pages->references[page] > 0);
     pages->references[page]++;

@@ -39,7 +39,8 @@ void sl_kv_pages_share(sl_kv_pages *pages, uint32_t from, uint32_t to, uint64_t 
 /* Page `index` of a sequence, which has all before it, is this one. */
 void sl_kv_pages_adopt(sl_kv_pages *pages, uint32_t slot, uint32_t index, int32_t page);
 
-/* References of other owners. */
+/* References of other owners, and how many there are. */
+uint32_t sl_kv_pages_references(const sl_kv_pages *pages, int32_t page);
 void sl_kv_pages_retain(sl_kv_pages *pages, int32_t page);
 void sl_kv_pages_release(sl_kv_pages *pages, int32_t page);
 

@@ -13,7 +13,6 @@
 
 enum {
     DEFAULT_CONTEXT = 4096,
-    LEAST_CONTEXT = 512, /* the default is lowered to this, where memory is short */
     LOADING_DEPTH = 8,
 };
 
@@ -173,8 +172,7 @@ static uint64_t count_program_bytes(const sl_model *model) {
 }
 
 static sl_status compile_forward(sl_model *model, const sl_model_options *options, sl_error *err) {
-    const uint32_t context = model->context_tokens, chunk = model->chunk_tokens;
-    const uint32_t rows = chunk < context ? chunk : context;
+    const uint32_t chunk = model->chunk_tokens;
     const sl_target *target = model->device_row->target;
     if (options->draft_tokens > SL_MOST_DRAFT_TOKENS)
         return sl_fail(err, SL_INVALID, "drafts of %u tokens, wanted at most %d",
@@ -185,11 +183,8 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
                   .weights = &model->weights,
                   .experts = &model->experts,
                   .slots = model->slots,
-                  .capacity = context,
                   .undivided = options->deterministic && model->device_info.orders_by_rows},
-        .chunk_rows = rows,
         .most_wanted = model->slots > 1 ? model->slots : 0,
-        .draft_rows = options->draft_tokens < rows ? options->draft_tokens : rows,
         .device = model->device,
         .allocator = &model->program_meter.allocator,
     };
@@ -198,6 +193,9 @@ static sl_status compile_forward(sl_model *model, const sl_model_options *option
     if (target && target->schedule != SL_SCHEDULE_LEVELS) given.compile.model = target->schedule;
     SL_TRY(choose_kv_dtype(options->kv, model, &given.compile, &given.shape.kv_dtype, err));
     SL_TRY(sl_kv_budget_choose(model, options, &given, err));
+    const uint32_t rows = chunk < model->context_tokens ? chunk : model->context_tokens;
+    given.chunk_rows = rows;
+    given.draft_rows = options->draft_tokens < rows ? options->draft_tokens : rows;
     SL_TRY(sl_forward_create(&given, &model->forward, err));
     model->program_bytes = count_program_bytes(model);
     model->loading_bytes = sl_weights_loading_bytes(&model->weights);
@@ -212,7 +210,7 @@ static sl_status plan_memory(sl_model *model, const sl_model_options *options, u
     SL_TRY(compile_forward(model, options, err));
     sl_status status = sl_memory_choose_budget(model, options, out_budget, err);
     while (status == SL_NO_MEMORY && !options->context_tokens &&
-           model->context_tokens > LEAST_CONTEXT) {
+           model->context_tokens > SL_LEAST_CONTEXT) {
         model->context_tokens /= 2;
         sl_forward_destroy(model->forward);
         model->forward = NULL;

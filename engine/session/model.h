@@ -11,7 +11,10 @@
 #include "sluice/sluice.h"
 #include <pthread.h>
 
-enum { SL_MAX_SESSIONS = 256 };
+enum {
+    SL_MAX_SESSIONS = 256,
+    SL_LEAST_CONTEXT = 512, /* a default context is lowered to this, where memory is short */
+};
 
 struct sl_model {
     sl_allocator allocator;

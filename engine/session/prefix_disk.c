@@ -34,6 +34,7 @@ struct sl_prefix_disk {
     size_t step_count, step_room;
     uint32_t finds;
     sl_disk_name holder; /* of the last find: the entry with the recurrent state that is usable */
+    bool loads;          /* what the last find has found */
 };
 
 static void tell(sl_prefix_disk *disk, const char *line) {
@@ -124,11 +125,11 @@ static bool is_gone(const sl_prefix_disk *disk, const sl_disk_name *name) {
     return !sl_file_exists(path);
 }
 
-/* It is damaged, or not what its name says: it will not be looked at again.  One that is gone is
- * nothing to speak of. */
+/* It is damaged, or not what its name says: it will not be looked at again, unless only memory was
+ * missing.  One that is gone is nothing to speak of. */
 static void reject(sl_prefix_disk *disk, const sl_disk_name *name, const sl_error *why) {
     entry *e = find_entry(disk, name);
-    if (e) e->bad = true;
+    if (e && why->status != SL_NO_MEMORY) e->bad = true;
     if (is_gone(disk, name)) return;
     tell(disk, why->message);
     if (why->status == SL_FORMAT) sl_disk_folder_remove(&disk->folder, name);
@@ -354,7 +355,9 @@ sl_disk_loaded sl_prefix_disk_load(sl_prefix_disk *disk, size_t length, uint64_t
         tell(disk, "no memory for reading the prefix cache on disk");
         return SL_DISK_DAMAGED;
     }
+    disk->loads = true;
     const bool good = load_all(disk, &l);
+    disk->loads = false;
     sl_release(disk->options.allocator, l.buffer, bytes, ALIGN);
     *next = l.next;
     return !good ? SL_DISK_DAMAGED : l.paused ? SL_DISK_PART : SL_DISK_ALL;
@@ -393,7 +396,7 @@ void sl_prefix_disk_add(sl_prefix_disk *disk, const sl_state_content *content) {
     sl_state_content part = *content;
     later_states later = {content, 0};
     sl_error err;
-    if (disk->recurrent_bytes && content->length_count == 0) return;
+    if (disk->loads || (disk->recurrent_bytes && content->length_count == 0)) return;
     if (disk->recurrent_bytes) part.to = content->lengths[content->length_count - 1];
     const sl_prefix_match found = sl_prefix_disk_find(disk, content->tokens, part.to, part.to);
     if (part.to - found.usable < LEAST_TOKENS) return;

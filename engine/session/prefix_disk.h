@@ -42,6 +42,7 @@ typedef enum { SL_DISK_ALL, SL_DISK_PART, SL_DISK_DAMAGED } sl_disk_loaded;
 sl_disk_loaded sl_prefix_disk_load(sl_prefix_disk *disk, size_t length, uint64_t *next,
                                    uint32_t slot, double seconds);
 /* Writes what the folder lacks of content [0, to), beginning at content->from at the latest.
- * Content that is SL_CANCELLED is not reported. */
+ * Content that is SL_CANCELLED is not reported.  During a load, which may make room by dropping
+ * others, it does nothing: it would forget what the load goes by. */
 void sl_prefix_disk_add(sl_prefix_disk *disk, const sl_state_content *content);
 #endif

@@ -245,7 +245,9 @@ const void *sl_prefix_tree_recurrent(sl_prefix_tree *tree, const sl_token *token
 /* What there is too much of, or will be. */
 typedef struct {
     uint64_t pages, bytes;
+    bool free; /* it is free pages that are wanted */
 } shortage;
+static const double shared_cost = 1e6; /* more than anything else costs */
 
 /* What is dropped at once, and what it costs. */
 typedef struct {
@@ -272,6 +274,12 @@ static double cost_of(uint64_t tokens, uint64_t bytes, double age) {
     return (double)tokens / (double)bytes / (1 + age);
 }
 
+/* Whether others have the pages of a leaf: all that have its last one have those before it, so that
+ * dropping some gives none back. */
+static bool is_shared(const sl_prefix_tree *tree, const node *n) {
+    return sl_kv_pages_references(tree->pages, n->pages[pages_of(n->count) - 1].page) > 1;
+}
+
 /* The end of a leaf. */
 static void consider_end(const sl_prefix_tree *tree, victim *best, node *n, double now) {
     uint64_t keeps = 0, tokens = n->count, bytes = 0;
@@ -288,9 +296,9 @@ static void consider_end(const sl_prefix_tree *tree, victim *best, node *n, doub
         tokens = 0; /* no session can continue there */
     }
     const uint64_t pages = pages_of(n->count) - pages_of(keeps);
-    if (best->of.bytes && tree->recurrent_bytes && bytes == 0 && keeps) return;
     bytes += pages * (tree->page_bytes + sizeof(held_page)) + sizeof *n;
-    consider(best, n, keeps, 0, cost_of(tokens, bytes, now - n->used));
+    const double cost = cost_of(tokens, bytes, now - n->used);
+    consider(best, n, keeps, 0, best->of.free && is_shared(tree, n) ? shared_cost + cost : cost);
 }
 
 static victim find_victim(sl_prefix_tree *tree, shortage of) {
@@ -399,8 +407,8 @@ static bool make_room(sl_prefix_tree *tree, uint64_t pages, uint64_t bytes) {
     if (pages > o->most_pages || bytes > o->most_bytes) return false;
     for (;;) {
         const uint64_t all_pages = tree->page_count + pages, all_bytes = tree->bytes + bytes;
-        const shortage of = {all_pages > o->most_pages ? all_pages - o->most_pages : 0,
-                             all_bytes > o->most_bytes ? all_bytes - o->most_bytes : 0};
+        const shortage of = {.pages = all_pages > o->most_pages ? all_pages - o->most_pages : 0,
+                             .bytes = all_bytes > o->most_bytes ? all_bytes - o->most_bytes : 0};
         if (!of.pages && !of.bytes) return true;
         const victim found = find_victim(tree, of);
         if (!found.from) return false;
@@ -410,7 +418,7 @@ static bool make_room(sl_prefix_tree *tree, uint64_t pages, uint64_t bytes) {
 
 bool sl_prefix_tree_give_up(sl_prefix_tree *tree) {
     tree->stamp++; /* nothing is in use */
-    const victim found = find_victim(tree, (shortage){.pages = 1});
+    const victim found = find_victim(tree, (shortage){.pages = 1, .free = true});
     if (found.from) drop(tree, &found);
     return found.from;
 }

@@ -99,13 +99,17 @@ typedef struct {
     sl_prefix_match memory, disk;
 } found;
 
+static void find_in_memory(const sl_model *model, found *f) {
+    if (model->prefixes)
+        f->memory = sl_prefix_tree_find(model->prefixes, f->tokens, f->count, f->limit);
+}
+
 static void find(sl_session *session, found *f) {
     sl_model *model = session->model;
     const size_t most = least(f->count, session->length);
     while (f->common < most && session->tokens[f->common] == f->tokens[f->common]) f->common++;
     f->here = usable_here(session, f->common, f->limit);
-    if (model->prefixes)
-        f->memory = sl_prefix_tree_find(model->prefixes, f->tokens, f->count, f->limit);
+    find_in_memory(model, f);
     const size_t best = f->here > f->memory.usable ? f->here : f->memory.usable;
     if (model->prefixes_on_disk && best + WORTH_READING < f->count)
         f->disk = sl_prefix_disk_find(model->prefixes_on_disk, f->tokens, f->count, f->limit);
@@ -133,8 +137,11 @@ static sl_status take_memory(sl_session *session, const found *f, sl_error *err)
     return stand_at(session, f, length, sl_prefix_tree_recurrent(tree, f->tokens, length), err);
 }
 
+/* The session goes back to where it can continue before anything is read: what calls before have
+ * read lies in pages beyond that, which going back would give up. */
 static bool take_disk(sl_session *session, const found *f, sl_reuse_plan *plan) {
-    const uint64_t first = least(f->common, session->computed) / SL_KV_LANES;
+    if (session->computed > f->here) sl_session_restore(session, f->here);
+    const uint64_t first = session->computed / SL_KV_LANES;
     sl_error err;
     if (plan->loaded < first) plan->loaded = first;
     const sl_disk_loaded loaded =
@@ -145,14 +152,15 @@ static bool take_disk(sl_session *session, const found *f, sl_reuse_plan *plan) 
 }
 
 /* The best that works. */
-static sl_status take(sl_session *session, const found *f, sl_reuse_plan *plan, sl_reuse *out,
+static sl_status take(sl_session *session, found *f, sl_reuse_plan *plan, sl_reuse *out,
                       sl_error *err) {
     const size_t near = f->here > f->memory.usable ? f->here : f->memory.usable;
     if (f->disk.usable > near + WORTH_READING) {
         out->source = "disk";
-        if (take_disk(session, f, plan)) return SL_OK;
+        if (take_disk(session, f, plan) || plan->unfinished) return SL_OK;
         sl_session_restore(session, f->here); /* the state may be written halfway */
-        if (plan->unfinished) return SL_OK;
+        f->here = session->computed;
+        find_in_memory(session->model, f); /* which may have made room for what was read */
     }
     if (f->memory.usable > f->here) {
         out->source = "memory";

@@ -31,7 +31,8 @@ typedef struct {
     size_t most;     /* tokens are reused */
     double seconds;  /* for reading from disk in one call; 0: any number */
     uint64_t loaded; /* blocks of the slot that calls before have read */
-    bool unfinished; /* call it again, with the session as it is */
+    bool unfinished; /* call it again, with the session as it is, or sl_session_restore, which gives
+                      * up the pages of what was read */
 } sl_reuse_plan;
 /* Makes the session consist of the longest prefix of the tokens that needs no computation.  If that
  * is all of them, it has their logits. */

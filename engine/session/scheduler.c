@@ -4,7 +4,19 @@
 
 /* ---- creation ---- */
 
+/* With fewer rows, some sequences would get none as long as others decode. */
+static sl_status check_rows(const sl_scheduler *s, uint32_t most_rows, sl_error *err) {
+    const uint32_t unit = sl_batch_unit(s->model);
+    if (most_rows == 0 || most_rows >= s->most_live + unit) return SL_OK;
+    return sl_fail(
+        err, SL_INVALID,
+        "passes of %u rows, wanted at least %u: one for each live sequence, and %u for a "
+        "part of a prompt",
+        most_rows, s->most_live + unit, unit);
+}
+
 static sl_status allocate(sl_scheduler *s, uint32_t most_rows, sl_error *err) {
+    SL_TRY(check_rows(s, most_rows, err));
     const sl_allocator *allocator = &s->allocator;
     const size_t live = s->most_live, ended = (size_t)s->most_live + s->most_queued;
     s->live = sl_allocate(allocator, live * sizeof(sl_ticket *), _Alignof(sl_ticket *));
@@ -121,13 +133,13 @@ static sl_status begin_step(sl_scheduler *s, sl_error *err) {
 
 /* ---- a step: its rows; the model's lock is held ---- */
 
-static const double reading_share = 0.2; /* of a step's time, for each prompt that begins */
+static const double reading_share = 0.2; /* of a step's time, for all prompts that begin */
 
 /* What a step still has to give. */
 typedef struct {
     uint32_t rows;   /* of the pass */
     uint32_t scored; /* of them, rows of prompts whose logits are wanted */
-    double seconds;  /* for reading prefixes from disk; 0: any number */
+    double seconds;  /* for reading a prefix from disk; 0: any number */
 } step_room;
 
 static void fail(sl_ticket *t, const sl_error *error) {
@@ -196,10 +208,14 @@ static void take_prompt(sl_scheduler *s, sl_ticket *t, uint32_t waiting, step_ro
 /* The first in turn gets its share first; what it leaves goes to those after it. */
 static void take_prompts(sl_scheduler *s, sl_pace_step *step, step_room *room) {
     const uint32_t most = sl_pace_rows(&s->pace, step->decoded > 0);
-    uint32_t waiting = 0, first = UINT32_MAX;
+    uint32_t waiting = 0, begun = 0, first = UINT32_MAX;
     if (room->rows > most) room->rows = most;
-    if (step->decoded) room->seconds = s->pace.target * reading_share;
-    for (uint32_t i = 0; i < s->live_count; i++) waiting += s->live[i]->phase == SL_TICKET_PREFILL;
+    for (uint32_t i = 0; i < s->live_count; i++) {
+        waiting += s->live[i]->phase == SL_TICKET_PREFILL;
+        begun += s->live[i]->phase == SL_TICKET_PREFILL && s->live[i]->has_begun;
+    }
+    if (step->decoded && waiting > begun)
+        room->seconds = s->pace.target * reading_share / (waiting - begun);
     for (uint32_t i = 0; i < s->live_count && waiting; i++) {
         const uint32_t at = (s->turn + i) % s->live_count;
         sl_ticket *t = s->live[at];
@@ -237,7 +253,8 @@ static void take_results(sl_scheduler *s) {
     }
 }
 
-/* What requests that ended have computed goes into the caches. */
+/* What requests that ended have computed goes into the caches.  From then on others see that they
+ * have ended, and may use or destroy their sessions. */
 static void keep_ended(sl_scheduler *s) {
     if (s->ended_count == 0) return;
     (void)pthread_mutex_lock(&s->model->lock);
@@ -246,8 +263,11 @@ static void keep_ended(sl_scheduler *s) {
         (void)pthread_mutex_lock(&s->lock);
         const bool released = t->released;
         (void)pthread_mutex_unlock(&s->lock);
-        if (t->has_begun && !released) sl_ticket_keep(t);
+        if (!released) sl_ticket_keep(t);
     }
+    (void)pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < s->ended_count; i++) s->ended[i]->settled = true;
+    (void)pthread_mutex_unlock(&s->lock);
     s->kept_later = sl_keeper_serve(s->model->keeper, false);
     (void)pthread_mutex_unlock(&s->model->lock);
 }

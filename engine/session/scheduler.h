@@ -60,6 +60,7 @@ struct sl_ticket {
     atomic_bool cancels; /* it ends before the next step */
     bool released;
     bool reporting; /* it ended in this step */
+    bool settled;   /* it has ended, and its session is not used any more */
     /* The prompt: */
     size_t before;   /* tokens that the session had */
     size_t appended; /* tokens that it has of the prompt */
@@ -113,6 +114,9 @@ SL_CHECKED sl_status sl_scheduler_queue(sl_scheduler *scheduler, const sl_reques
 void sl_scheduler_drop(sl_ticket *ticket);
 void sl_ticket_free(sl_ticket *ticket);
 /* The others are called with the scheduler's lock held. */
+/* As others may see it: one that has ended decodes or reads its prompt until its session is not
+ * used any more. */
+sl_ticket_phase sl_scheduler_phase(const sl_ticket *ticket);
 /* How many begin before it; 0 unless it waits. */
 uint32_t sl_scheduler_place(const sl_ticket *ticket);
 /* The one that begins next; NULL: none waits. */
@@ -134,7 +138,7 @@ SL_CHECKED sl_status sl_ticket_prompt_rows(sl_ticket *ticket, size_t *out, sl_er
 /* After a pass in which the ticket took part: keeps prefixes and computes log-probabilities. */
 SL_CHECKED sl_status sl_ticket_prompt_passed(sl_ticket *ticket, const sl_batch_entry *entry,
                                              sl_error *err);
-/* At the end of a request that began. */
+/* At the end of a request: keeps what it has computed, and gives up what it has read in part. */
 void sl_ticket_keep(sl_ticket *ticket);
 
 /* ---- tokens ---- */

@@ -108,7 +108,13 @@ static void write_turn(sl_session *session) {
 void sl_ticket_keep(sl_ticket *t) {
     sl_session *session = t->request.session;
     sl_error of_other;
-    if (!t->request.whole || sl_session_drain(session, &of_other) != SL_OK) return;
+    const bool keeps = t->has_begun && t->request.whole;
+    if (!keeps && !t->plan.unfinished) return;
+    if (sl_session_drain(session, &of_other) != SL_OK) return;
+    if (!keeps) {
+        sl_session_restore(session, session->computed);
+        return;
+    }
     const bool is_prompt = t->done < t->request.prompt_count;
     if (is_prompt && session->length > session->computed) session->length = session->computed;
     sl_prefixes_keep(session, false);

@@ -73,8 +73,13 @@ static sl_status check_request(const sl_scheduler *s, const sl_request *request,
 
 /* ---- the queue ---- */
 
+sl_ticket_phase sl_scheduler_phase(const sl_ticket *ticket) {
+    if (ticket->phase != SL_TICKET_ENDED || ticket->settled) return ticket->phase;
+    return ticket->count ? SL_TICKET_DECODE : SL_TICKET_PREFILL;
+}
+
 static bool uses(const sl_ticket *ticket, const sl_session *session) {
-    return ticket->request.session == session && ticket->phase != SL_TICKET_ENDED;
+    return ticket->request.session == session && sl_scheduler_phase(ticket) != SL_TICKET_ENDED;
 }
 
 static bool is_kin(const sl_ticket *a, const sl_ticket *b) {

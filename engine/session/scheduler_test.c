@@ -367,6 +367,68 @@ static void callbacks_submit_and_release(void **state) {
     sl_model_close(model);
 }
 
+/* Two that end in one step: the second one looks at the first. */
+typedef struct {
+    sl_ticket *tickets[2];
+    int tokens, ends;
+} couple;
+
+static int couple_token(void *ctx, sl_ticket *ticket, sl_token token) {
+    couple *c = ctx;
+    (void)token;
+    c->tokens++;
+    if (ticket == c->tickets[1]) assert_int_equal(look(c->tickets[0]).phase, SL_TICKET_DECODE);
+    return 0;
+}
+static void couple_end(void *ctx, sl_ticket *ticket, sl_ticket_end end) {
+    couple *c = ctx;
+    (void)ticket;
+    assert_int_equal(end, SL_END_COUNT);
+    for (int i = 0; i < 2; i++) assert_int_equal(look(c->tickets[i]).phase, SL_TICKET_ENDED);
+    c->ends++;
+}
+
+/* Who sees that a request has ended may destroy its session, which the step may still use. */
+static void ends_are_seen_when_sessions_are_free(void **state) {
+    (void)state;
+    sl_model *model = open_model((sl_model_options){0});
+    sl_scheduler *scheduler = open_scheduler(model, (sl_scheduler_options){0});
+    sl_session *sessions[2] = {open_session(model), open_session(model)};
+    const sl_token prompt[3] = {5, 6, 7};
+    couple c = {0};
+    for (int i = 0; i < 2; i++) {
+        const sl_request given = {.struct_size = sizeof given,
+                                  .session = sessions[i],
+                                  .prompt = prompt,
+                                  .prompt_count = 3,
+                                  .most_tokens = 1,
+                                  .token = couple_token,
+                                  .end = couple_end,
+                                  .ctx = &c};
+        must(sl_scheduler_submit(scheduler, &given, &c.tickets[i], &err));
+    }
+    run_out(scheduler);
+    assert_int_equal(c.tokens, 2);
+    assert_int_equal(c.ends, 2);
+    for (int i = 0; i < 2; i++) sl_ticket_release(c.tickets[i]);
+    for (int i = 0; i < 2; i++) sl_session_destroy(sessions[i]);
+    sl_scheduler_destroy(scheduler);
+    sl_model_close(model);
+}
+
+static void passes_have_room_for_all(void **state) {
+    (void)state;
+    sl_model *model = open_model((sl_model_options){0});
+    const sl_scheduler_options few = {.struct_size = sizeof few, .most_live = 4, .most_rows = 67};
+    sl_scheduler *scheduler = NULL;
+    assert_int_equal(sl_scheduler_create(model, &few, &scheduler, &err), SL_INVALID);
+    assert_string_equal(err.message, "passes of 67 rows, wanted at least 68: one for each live "
+                                     "sequence, and 64 for a part of a prompt");
+    assert_null(scheduler);
+    sl_model_close(model);
+    run_requests((sl_model_options){0}, (sl_scheduler_options){.most_live = 4, .most_rows = 68});
+}
+
 /* ---- threads that submit, poll and cancel while another steps ---- */
 
 typedef struct {
@@ -497,6 +559,8 @@ int main(void) {
         cmocka_unit_test(errors_end_one_request),
         cmocka_unit_test(tickets_are_released_at_any_time),
         cmocka_unit_test(callbacks_submit_and_release),
+        cmocka_unit_test(ends_are_seen_when_sessions_are_free),
+        cmocka_unit_test(passes_have_room_for_all),
         cmocka_unit_test(threads_submit_while_another_steps),
         cmocka_unit_test(every_allocation_may_fail),
     };

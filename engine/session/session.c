@@ -142,8 +142,8 @@ static sl_status run_chunk(sl_session *session, uint32_t rows, bool last, const 
             memcpy(all->hidden + row * config->hidden, result.hidden,
                    (size_t)rows * config->hidden * sizeof(float));
     }
-    if (step.reveals) SL_TRY(give_layers(session, all, err));
     if (last) take_logits(session, result.logits + (size_t)(step.wanted - 1) * config->vocab);
+    if (step.reveals) SL_TRY(give_layers(session, all, err)); /* may take the place of the logits */
     sl_session_computed(session, rows);
     return SL_OK;
 }

@@ -1,4 +1,5 @@
 #include "engine/session/slot.h"
+#include "engine/session/forward_states.h"
 #include "runtime/devices.h"
 #include <string.h>
 
@@ -41,14 +42,6 @@ static sl_status copy_in(const sl_forward *forward, void *to, const void *from, 
                          sl_error *err) {
     sl_device *device = device_of(forward);
     if (device) return device->ops->copy_in(device, to, from, bytes, err);
-    memcpy(to, from, bytes);
-    return SL_OK;
-}
-
-static sl_status copy_within(const sl_forward *forward, void *to, const void *from, uint64_t bytes,
-                             sl_error *err) {
-    sl_device *device = device_of(forward);
-    if (device) return device->ops->copy_within(device, to, from, bytes, err);
     memcpy(to, from, bytes);
     return SL_OK;
 }
@@ -235,7 +228,7 @@ sl_status sl_slot_share(sl_forward *forward, uint32_t from, uint32_t to, uint64_
     sl_kv_pages_share(sl_forward_kv_pages(forward), from, to, positions);
     for (uint32_t i = 0; sl_forward_state_at(forward, i, &state); i++)
         if (state.kind == SL_STATE_RECURRENT && positions)
-            SL_TRY(copy_within(forward, state.data + to * state.bytes_each,
-                               state.data + from * state.bytes_each, state.bytes_each, err));
+            SL_TRY(sl_state_copy(forward, state.data + to * state.bytes_each,
+                                 state.data + from * state.bytes_each, state.bytes_each, err));
     return SL_OK;
 }

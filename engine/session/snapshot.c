@@ -1,4 +1,5 @@
 #include "engine/session/snapshot.h"
+#include "engine/session/forward_states.h"
 #include "engine/session/keeper.h"
 #include <stdlib.h>
 #include <string.h>
@@ -186,17 +187,13 @@ sl_status sl_session_read(sl_session *session, const char *path, char **out_note
 
 static sl_status copy_checkpoints(sl_session *session, const sl_session *from, sl_error *err) {
     sl_forward *forward = session->model->forward;
-    sl_device *device = sl_forward_options_of(forward)->device;
     const uint64_t bytes = sl_forward_recurrent_bytes(forward);
     const sl_checkpoints *source = &from->checkpoints;
     sl_checkpoints *target = &session->checkpoints;
     uint32_t i = source->count > target->capacity ? source->count - target->capacity : 0;
     for (; i < source->count; i++) {
         sl_checkpoint *next = &target->kept[target->count];
-        if (device)
-            SL_TRY(device->ops->copy_within(device, next->data, source->kept[i].data, bytes, err));
-        else
-            memcpy(next->data, source->kept[i].data, bytes);
+        SL_TRY(sl_state_copy(forward, next->data, source->kept[i].data, bytes, err));
         next->length = source->kept[i].length;
         target->count++;
     }

@@ -94,7 +94,8 @@ typedef struct {
     double step_seconds;   /* default 0.25 */
     uint32_t queue_length; /* requests that may wait; default 64 */
     uint32_t most_live;    /* sequences computed at once; default: max_sessions */
-    uint32_t most_rows;    /* as in sl_batch_options */
+    uint32_t most_rows;    /* as in sl_batch_options; at least most_live and one row, in models with
+                            * recurrent layers 64, so that all get on */
 } sl_scheduler_options;
 /* The model is borrowed. */
 SL_API SL_CHECKED sl_status sl_scheduler_create(sl_model *model,

@@ -73,7 +73,8 @@ typedef struct {
                                   * (docs/cuda.md); on the CPU it is always so */
     uint64_t kv_bytes; /* memory for keys and values, which all sessions share; default: as much as
                         * max_sessions take at full context.  With less, a session for which none is
-                        * left fails with SL_NO_MEMORY */
+                        * left fails with SL_NO_MEMORY.  It holds one full context at least: a
+                        * default one is lowered to what it holds */
 } sl_model_options;
 
 /* path: a Hugging Face or MLX folder, a sluice pack or a GGUF file.  Options and their texts are

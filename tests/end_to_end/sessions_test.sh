@@ -76,6 +76,26 @@ test_full_disk() {
     mounted=
 }
 
+# state ARGUMENTS...: bytes of the KV cache and recurrent state that info promises.
+state() { "$program" info -m $model --json "$@" 2>/dev/null | sed -n 's/.*"state_bytes": \([0-9]*\).*/\1/p' | head -n 1; }
+
+test_memory() {
+    holds "memory for keys and values" answers --kv-memory 1GiB
+    holds "changes nothing where there is enough" cmp -s "$folder/first" "$folder/stdout"
+    holds "a default context is lowered to it" answers --kv-memory 1MB
+    holds "with a note" notes_once 'the context is 896 tokens instead of 4096'
+    holds "and the same answer" cmp -s "$folder/first" "$folder/stdout"
+    holds "chat takes it" runs 0 chat -m $model --kv-memory 1MB
+    holds "info promises less" test "$(state --kv-memory 1MB)" -lt "$(state)"
+    holds "as much as with that context" test "$(state --kv-memory 1MB)" -eq "$(state -c 896)"
+    holds "a context that was asked for stays" refuses 1 'hold 896 tokens, wanted at least the context of 1000 \(1.1 MB\)' run -m $model -c 1000 -p x --kv-memory 1MB
+    holds "no context at all" refuses 1 'hold 0 tokens' run -m $model -p x --kv-memory 1kB
+    holds "a share is no size of memory" refuses 1 'wanted a size' run -m $model -p x --kv-memory 5%
+    holds "of a text, none is given" refuses 2 "unknown option '--kv-memory'" perplexity -m $model --kv-memory 1MB
+    holds "sequences that find memory" runs 0 bench $model --batch 4 -p 64 -n 4 -r 1 --kv-memory 600kB
+    holds "one that does not" refuses 1 'the KV cache is full: all 2 pages' bench $model --batch 4 -p 64 -n 4 -r 1 --kv-memory 150kB
+}
+
 # On the emulated GPU: the state goes through the device's copies.
 test_gpu() {
     if [ -z "${SLUICE_CUDA_EMULATOR:-}" ]; then
@@ -94,5 +114,6 @@ test_gpu() {
 test_session_files
 test_folder
 test_full_disk
+test_memory
 test_gpu
 finish

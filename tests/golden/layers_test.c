@@ -295,6 +295,37 @@ static void quantised_models_stay_as_they_are(void **state) {
     }
 }
 
+static sl_status ignore(void *ctx, const sl_layer_item *item, sl_error *why) {
+    (void)ctx, (void)item, (void)why;
+    return SL_OK;
+}
+
+/* Where the caller has no room for all logits, the last ones are there as after any other call. */
+static void logits_are_there_beside_layers(void **state) {
+    (void)state;
+    static const char *const devices[] = {"cpu", "ref"};
+    const sl_token tokens[30] = {5, 6, 7};
+    const sl_layer_options layers = {.struct_size = sizeof layers, .layers = ignore};
+    for (int i = 0; i < 2; i++) {
+        sl_model *model = NULL;
+        sl_session *session = NULL;
+        size_t count;
+        const sl_model_options options = {.struct_size = sizeof options, .device = devices[i]};
+        must(sl_model_open("models/fable", &options, &model, &err));
+        must(sl_session_create(model, NULL, &session, &err));
+        must(sl_session_extend(session, tokens, 30, &err));
+        const float *logits = sl_session_logits(session, &count);
+        float *wanted = calloc(count, sizeof *wanted);
+        memcpy(wanted, logits, count * sizeof *wanted);
+        must(sl_session_rewind(session, 0, &err));
+        must(sl_session_extend_layers(session, tokens, 30, &layers, &err));
+        assert_memory_equal(sl_session_logits(session, NULL), wanted, count * sizeof *wanted);
+        free(wanted);
+        sl_session_destroy(session);
+        sl_model_close(model);
+    }
+}
+
 static sl_status refuse(void *ctx, const sl_layer_item *item, sl_error *why) {
     (void)ctx;
     (void)snprintf(why->message, sizeof why->message, "no more than %s", item->name);
@@ -327,6 +358,7 @@ int main(void) {
         cmocka_unit_test(goldens_have_the_layers_of_the_reference),
         cmocka_unit_test(devices_agree),
         cmocka_unit_test(quantised_models_stay_as_they_are),
+        cmocka_unit_test(logits_are_there_beside_layers),
         cmocka_unit_test(callbacks_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -488,6 +488,27 @@ def test_models(folder):
         check("SIGTERM with several models", server.stop() == 0)
 
 
+def entries(folder):
+    return [name for name in os.listdir(folder) if name.endswith(".kv")] if os.path.isdir(folder) else []
+
+
+def test_memory(folder):
+    """Keys and values for one context, and no prefixes in memory: idle sessions give theirs up."""
+    words = "Tell me about the number "
+    with Server("--parallel", "4", "--context", "1024", "--kv-memory", "1200kB", "--prefix-cache", "100kB",
+                "--quiet") as server:
+        got, answer = server.json("POST", CHAT, chat("Four times: " + words * 20, max_tokens=5, n=4))
+        check("four sessions have a part", got == 200 and len(answer.get("choices", [])) == 4, answer)
+        got, answer = server.json("POST", CHAT, chat(words * 90, max_tokens=5))
+        tokens = answer.get("usage", {}).get("prompt_tokens", 0)
+        check("another one takes the most of it", got == 200 and tokens > 600, answer)
+    kv = os.path.join(folder, "kv")
+    with Server("--kv-disk", kv, "--quiet") as server:
+        got, answer = server.json("POST", CHAT, chat(words * 60, max_tokens=5))
+        check("what was computed is written while the server is idle",
+              got == 200 and wait_until(lambda: entries(kv)), answer)
+
+
 def test_end(folder):
     with Server("--quiet") as server:
         stream = open_stream(server, dict(LONG, max_tokens=400))
@@ -530,6 +551,7 @@ def main():
         test_models(folder)
         test_end(folder)
         test_thinking(folder)
+        test_memory(folder)
     test_slow_reader()
     test_half_requests()
     finish()

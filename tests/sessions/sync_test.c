@@ -418,11 +418,21 @@ static void conversations_outlive_the_process(void **state) {
 
         model = open_with(which, 0, test_path("kv"), on_note);
         session = new_session(model, 0, 0);
+        sl_session *other = new_session(model, 0, 0); /* takes pages between the calls */
+        const sl_kv_pages *pages = sl_forward_kv_pages(model->forward);
+        const uint32_t free_before = sl_kv_pages_describe(pages).free;
         sl_reuse reuse;
-        sl_reuse_plan plan = {.most = p.count, .seconds = 1e-9};
+        sl_reuse_plan given_up = {.most = p.count, .seconds = 1e-9}, plan = given_up;
+        must(sl_session_reuse(session, p.tokens, p.count, &given_up, &reuse, &err));
+        assert_true(given_up.unfinished && sl_kv_pages_describe(pages).free < free_before);
+        sl_session_restore(session, session->computed);
+        assert_int_equal(sl_kv_pages_describe(pages).free, free_before);
         uint32_t calls = 0; /* each reads one piece */
-        do must(sl_session_reuse(session, p.tokens, p.count, &plan, &reuse, &err));
-        while (++calls < 100 && plan.unfinished);
+        for (plan.unfinished = true; plan.unfinished && calls < 100; calls++) {
+            must(sl_session_reuse(session, p.tokens, p.count, &plan, &reuse, &err));
+            must(sl_session_extend(other, p.tokens, 70, &err));
+        }
+        sl_session_destroy(other);
         print_message("  read in %u calls\n", calls);
         assert_true(calls >= 2 && calls < 100);
         assert_string_equal(reuse.source, "disk");
@@ -468,6 +478,95 @@ static void what_leaves_memory_goes_to_disk(void **state) {
     sl_session_destroy(session);
     sl_model_close(model);
     empty_folder();
+}
+
+static uint64_t page_bytes_of(int which) {
+    sl_model *model = open_with(which, 0, NULL, NULL);
+    const uint64_t bytes = sl_forward_page_bytes(model->forward);
+    sl_model_close(model);
+    return bytes;
+}
+
+/* Pages for what is read from disk come from the cache in memory, which writes what it drops to the
+ * same folder. */
+static void what_is_read_from_disk_takes_the_place_of_others(void **state) {
+    (void)state;
+    prompt p, q;
+    for (int which = 0; which < 2; which++) {
+        const uint64_t page = page_bytes_of(which);
+        sl_model_options options = {.context_tokens = CONTEXT,
+                                    .max_sessions = 4,
+                                    .compile = "exact",
+                                    .kv_bytes = CONTEXT / SL_KV_PAGE * page};
+        const sl_disk_cache_options disk = {
+            .struct_size = sizeof disk, .folder = test_path("kv"), .note = on_note};
+        sl_model *model = open_with(which, 0, test_path("kv"), on_note);
+        sl_session *session = new_session(model, 0, 0), *other;
+        end_token = which == 0 ? model->text.end_tokens[0] : 7;
+        noted = 0;
+        live_through(session);
+        sl_session_destroy(session);
+        sl_model_close(model);
+
+        options.prefix_cache_bytes = which == 0 ? 6 << 20 : 40 * page;
+        model = open_model(path_of(which), options);
+        must(sl_model_cache_on_disk(model, &disk, &err));
+        const sl_kv_pages *pages = sl_forward_kv_pages(model->forward);
+        other = new_session(model, 0, 0);
+        q.count = 0;
+        put(&q, 60, CONTEXT);
+        must(sl_session_extend(other, q.tokens, CONTEXT, &err));
+        session = new_session(model, 0, 0);
+        for (uint32_t i = 0; sl_kv_pages_describe(pages).free > 4; i++) {
+            assert_true(i < 40);
+            q.count = 0;
+            put(&q, 70 + i, 300);
+            (void)sync_to(session, &q);
+        }
+        goes_on(&p);
+        const sl_sync_report report = sync_to(session, &p);
+        assert_string_equal(report.source, "disk");
+        assert_true(report.reused > 500);
+        assert_true(sl_prefix_tree_verify(model->prefixes));
+        sl_session_destroy(other);
+        check_against_new(model, session, &p);
+        assert_int_equal(noted, 0);
+        sl_session_destroy(session);
+        sl_model_close(model);
+        empty_folder();
+    }
+}
+
+/* A prefix whose pages a session has too is not dropped before one whose loss gives pages back. */
+static void what_sessions_use_is_given_up_last(void **state) {
+    (void)state;
+    prompt shared = {.count = 0}, alone = {.count = 0}, other = {.count = 0};
+    const uint64_t page = page_bytes_of(1);
+    sl_model *model =
+        open_model(path_of(1), (sl_model_options){.context_tokens = CONTEXT,
+                                                  .max_sessions = 4,
+                                                  .compile = "exact",
+                                                  .kv_bytes = CONTEXT / SL_KV_PAGE * page,
+                                                  .prefix_cache_bytes = 20 * page});
+    const sl_kv_pages *pages = sl_forward_kv_pages(model->forward);
+    sl_session *a = new_session(model, 0, 0), *b = new_session(model, 0, 0);
+    put(&shared, 1, 600);
+    put(&alone, 2, 300);
+    put(&other, 3, CONTEXT);
+    (void)sync_to(a, &shared);
+    (void)sync_to(b, &alone);
+    must(sl_session_rewind(b, 0, &err));
+    must(sl_session_extend(b, other.tokens, CONTEXT, &err));
+    sl_session *c = new_session(model, 0, 0);
+    const size_t needed = (sl_kv_pages_describe(pages).free + 1) * SL_KV_PAGE;
+    assert_int_equal(sl_prefix_tree_find(model->prefixes, alone.tokens, 300, 300).same, 300);
+    must(sl_session_extend(c, other.tokens + 5, needed, &err));
+    assert_int_equal(sl_prefix_tree_find(model->prefixes, shared.tokens, 600, 600).same, 600);
+    assert_int_equal(sl_prefix_tree_find(model->prefixes, alone.tokens, 300, 300).same, 0);
+    sl_session_destroy(a);
+    sl_session_destroy(b);
+    sl_session_destroy(c);
+    sl_model_close(model);
 }
 
 /* Random conversations in several sessions: always the logits of a session that begins anew. */
@@ -535,6 +634,8 @@ int main(void) {
         cmocka_unit_test(forks_go_on_by_themselves),
         cmocka_unit_test(conversations_outlive_the_process),
         cmocka_unit_test(what_leaves_memory_goes_to_disk),
+        cmocka_unit_test(what_is_read_from_disk_takes_the_place_of_others),
+        cmocka_unit_test(what_sessions_use_is_given_up_last),
         cmocka_unit_test(random_conversations),
         cmocka_unit_test(the_cache_is_part_of_the_promise),
     };
