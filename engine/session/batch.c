@@ -272,7 +272,7 @@ sl_status sl_batch_pass(sl_batch *batch, sl_error *err) {
         sl_batch_entry *entry = &batch->entries[i];
         if (!entry->session || !entry->takes_part) continue;
         finish_entry(entry, logits, seconds);
-        logits += (size_t)wanted_rows(entry) * model->config.vocab;
+        if (logits) logits += (size_t)wanted_rows(entry) * model->config.vocab;
     }
     return SL_OK;
 }

@@ -28,7 +28,7 @@ static void look(sl_frames *f, uint32_t frame) {
     if (f->seen.frame == frame) return;
     const uint32_t *words = sl_word_table_get(&f->table, frame, &count);
     const sl_collection *c = &f->automaton->collections[words[WORD_COLLECTION]];
-    const sl_member *members = f->automaton->members + c->first;
+    const sl_member *members = c->count ? f->automaton->members + c->first : NULL;
     const uint32_t number = words[WORD_NUMBER];
     f->seen.frame = frame;
     f->seen.number = number;
@@ -50,7 +50,7 @@ static bool has_room(const sl_frames *f) {
 
 static bool may_take(const sl_frames *f, const sl_collection *c, const uint32_t *words,
                      uint32_t i) {
-    const sl_member *members = f->automaton->members + c->first;
+    const sl_member *members = c->count ? f->automaton->members + c->first : NULL;
     uint32_t left = f->seen.open - 1;
     if (has_bit(words, i) || !members[i].possible) return false;
     if (!members[i].required && !has_room(f)) return false;
