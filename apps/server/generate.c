@@ -28,6 +28,11 @@ bool server_exchange_use(server_exchange *x, const char *name, server_error *err
     return x->holds;
 }
 
+bool server_exchange_use_present(server_exchange *x) {
+    x->holds = server_models_hold_present(x->server);
+    return x->holds;
+}
+
 static bool begin(server_exchange *x, server_shape shape, server_error *err) {
     json_t *body = NULL;
     if (!parse_body(x, &body, err)) return false;
@@ -122,7 +127,7 @@ static bool advance(server_exchange *x) {
     if (ended && !events) finish_stream(x);
     if (x->job->overflowed || server_exchange_gone(x)) return false;
     if (is_late(x)) server_job_cancel(x->job);
-    if (!x->writer.begun && server_job_progress(x->job, &state))
+    if (x->request.progress && server_job_progress(x->job, &state))
         server_writer_progress(&x->writer, &state);
     if (x->writer.out.length == 0 &&
         server_seconds() - x->last_sent > x->server->options.ping_seconds)

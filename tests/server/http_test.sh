@@ -6,4 +6,4 @@ if "${SLUICE_PROGRAM:?}" serve --port 0 -m /nowhere 2>&1 | grep -q 'built withou
     echo "skipped - the program was built without libmicrohttpd"
     exit 0
 fi
-exec python3 tests/server/http_cases.py
+python3 tests/server/framing_cases.py && python3 tests/server/http_cases.py
