@@ -7,6 +7,7 @@
 enum { MOST_TEXTS = 256, PIECE = 32 };
 
 typedef struct {
+    const server_exchange *exchange;
     const server_model *model;
     server_tokens *texts;
     size_t count, text, done; /* the text that is computed, and how many of its tokens are */
@@ -38,6 +39,7 @@ static void normalise(float *vector, size_t count) {
 static bool compute_text(void *ctx, sl_session *session) {
     pooling *p = ctx;
     const server_tokens *tokens = &p->texts[p->text];
+    if (server_exchange_gone(p->exchange)) return false;
     sl_status status = sl_session_rewind(session, 0, &p->error);
     for (size_t at = 0; status == SL_OK && at < tokens->count; at += PIECE) {
         const size_t count = tokens->count - at < PIECE ? tokens->count - at : PIECE;
@@ -143,7 +145,7 @@ static bool compute(server_exchange *x, pooling *p, server_error *err) {
 }
 
 bool server_handle_embeddings(server_exchange *x, server_reply *reply, server_error *err) {
-    pooling p = {.model = &x->server->model};
+    pooling p = {.exchange = x, .model = &x->server->model, .error.status = SL_INVALID};
     bool as_base64 = false;
     if (x->body.length == 0) return server_refuse(err, 400, NULL, "the request has no body");
     json_t *body = server_json_parse(x->body.bytes, x->body.length, err);
