@@ -101,6 +101,27 @@ MALFORMED = [
      "encoding_format"),
     ("tokenize a number", "/tokenize", {"content": 5}, 400, "content"),
     ("detokenize a word", "/detokenize", {"tokens": ["a"]}, 400, "tokens"),
+    ("ids and texts", "/v1/embeddings", {"input": [1, "a"]}, 400, "token id"),
+    ("texts within ids", "/v1/embeddings", {"input": [["a"]]}, 400, "token id"),
+    ("answers to many prompts", "/v1/completions", {"prompt": ["a"] * 64, "n": 3}, 400, "n:"),
+    ("arguments that are nested deep", CHAT, {"messages": [{"role": "user", "content": "x"}, {
+        "role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments":
+                                             '{"a":' + "[" * 2046 + "]" * 2046 + "}"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "x"}]}, 400, "deep"),
+    ("arguments that are nested less", CHAT, {"messages": [{"role": "user", "content": "x"}, {
+        "role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments":
+                                             '{"a":' + "[" * 1000 + "]" * 1000 + "}"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "x"}]}, 400, "deep"),
+    ("a deep schema", CHAT, ('{"messages":[{"role":"user","content":"x"}],"json_schema":' + '{"items":' * 1500 + "{}"
+                             + "}" * 1500 + "}").encode(), 400, "deep"),
+    ("a deep regex", CHAT, chat("x", structured_outputs={"regex": "(" * 2000 + "a" + ")" * 2000}), 400, "deep"),
+    ("a bias for each token, twice", CHAT, chat("x", logit_bias=[[1, 1]] * 9000), 400, "more items"),
+    ("an endless bias", CHAT, chat("x", logit_bias={"5": 1e300}), 400, "logit_bias"),
+    ("a long stop", CHAT, chat("x", stop="a" * 100000), 400, "stop"),
+    ("a grammar of messages", "/v1/messages", chat("x", max_tokens=5, grammar="root ::= ("), 400, ""),
+    ("a regex of responses", "/v1/responses", {"input": "x", "structured_outputs": {"regex": "(("}}, 400, ""),
+    ("template variables of messages", "/v1/messages", chat("x", max_tokens=5, chat_template_kwargs=5), 400,
+     "chat_template_kwargs"),
     ("no such endpoint", "/v1/nothing", {}, 404, "no such endpoint"),
 ]
 
@@ -155,6 +176,16 @@ def test_answers(server):
         check(f"samplers: {sorted(fields)}", got == 200 and answer["usage"]["completion_tokens"] > 2, answer)
     _, answer = server.json("POST", CHAT, chat(QUESTION, logit_bias=[["42", False]]))
     check("a text that is banned", "42" not in answer["choices"][0]["message"]["content"], answer)
+    _, _, body = server.request("POST", "/v1/completions", {
+        "prompt": ["Once upon", "The brave fox"], "n": 2, "echo": True, "logprobs": 1, "max_tokens": 2, "stream": True})
+    echoes = {}
+    for choice in (json.loads(d)["choices"][0] for _, d in events(body) if d != "[DONE]"):
+        echoes.setdefault(choice["index"], choice)
+    check("echo: each stream begins with its prompt", [echoes[i]["text"] for i in range(4)] ==
+          ["Once upon"] * 2 + ["The brave fox"] * 2, echoes)
+    check("echo: with all log-probabilities of it", all(
+        "".join(c["logprobs"]["tokens"]) == c["text"] and None not in c["logprobs"]["token_logprobs"][1:]
+        for c in echoes.values()), echoes)
     # An agent: a long prompt, twenty tools, streamed; the second turn reuses the first.
     tools = [{"type": "function", "function": {
         "name": f"tool_{i}", "description": "Does something. " * 4, "strict": False, "parameters": {
@@ -321,6 +352,10 @@ def test_thinking(folder):
         check("a thought is no content", message["reasoning_content"] and tokens > 0, message)
         message, tokens = ask(reasoning_effort="none")
         check("no thought", "reasoning_content" not in message and message["content"] and tokens == 0, message)
+        _, answer = server.json("POST", CHAT, {"max_tokens": 20, "temperature": 0, "messages": [
+            {"role": "user", "content": QUESTION}, {"role": "assistant", "content": "17 + 25"}]})
+        message = answer["choices"][0]["message"]
+        check("what is continued is no thought", "reasoning_content" not in message and message["content"], message)
         message, tokens = ask(reasoning_budget_tokens=4, response_format=form)
         check("a schema after a thought", message["reasoning_content"] and
               isinstance(json.loads(message["content"])["warm"], bool), message)
