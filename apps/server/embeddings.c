@@ -34,22 +34,24 @@ static void normalise(float *vector, size_t count) {
     for (size_t i = 0; i < count; i++) vector[i] *= scale;
 }
 
-/* A piece of one text, between steps of requests that generate.  Other work may have used the
- * session since, but not within a text: pieces of a text are not divided. */
-static bool compute_text(void *ctx, sl_session *session) {
+/* A piece of one text, between steps of requests that generate. */
+static server_task_state compute_piece(void *ctx, sl_session *session) {
     pooling *p = ctx;
     const server_tokens *tokens = &p->texts[p->text];
-    if (server_exchange_gone(p->exchange)) return false;
-    sl_status status = sl_session_rewind(session, 0, &p->error);
-    for (size_t at = 0; status == SL_OK && at < tokens->count; at += PIECE) {
-        const size_t count = tokens->count - at < PIECE ? tokens->count - at : PIECE;
-        status = sl_session_extend_all(session, tokens->ids + at, count, p->logits, p->hidden,
+    const size_t left = tokens->count - p->done, count = left < PIECE ? left : PIECE;
+    if (server_exchange_gone(p->exchange)) return SERVER_TASK_DONE;
+    sl_status status = SL_OK;
+    if (p->done == 0) status = sl_session_rewind(session, 0, &p->error);
+    if (status == SL_OK)
+        status = sl_session_extend_all(session, tokens->ids + p->done, count, p->logits, p->hidden,
                                        &p->error);
-        if (status == SL_OK) add_rows(p, p->hidden, count);
-    }
-    if (status != SL_OK) return false;
+    if (status != SL_OK) return SERVER_TASK_DONE;
+    add_rows(p, p->hidden, count);
+    p->done += count;
+    if (p->done < tokens->count) return SERVER_TASK_GOES_ON;
     normalise(&p->vectors[p->text * p->model->info.hidden], p->model->info.hidden);
-    return ++p->text < p->count;
+    p->done = 0;
+    return ++p->text < p->count ? SERVER_TASK_RESTS : SERVER_TASK_DONE;
 }
 
 /* ---- JSON ---- */
@@ -139,7 +141,7 @@ static bool compute(server_exchange *x, pooling *p, server_error *err) {
     p->hidden = malloc(sizeof *p->hidden * PIECE * info->hidden);
     if (!p->vectors || !p->logits || !p->hidden)
         return server_refuse(err, 500, NULL, "no memory for the embeddings");
-    if (!server_engine_run(x->server->engine, compute_text, p))
+    if (!server_engine_run(x->server->engine, compute_piece, p))
         return server_refuse(err, 503, NULL, "the server is shutting down");
     return p->text == p->count || server_refuse_status(err, &p->error, NULL);
 }

@@ -30,7 +30,7 @@ struct server_http {
 
 typedef struct {
     uint32_t lengths, encodings, hosts;
-    bool bad_name, bad_length, bad_encoding;
+    bool bad_name, bad_length, bad_encoding, compressed;
     uint64_t length;
 } header_facts;
 
@@ -48,6 +48,8 @@ static enum MHD_Result look_at_header(void *ctx, enum MHD_ValueKind kind, const 
         facts->bad_encoding |= !value || strcasecmp(value, "chunked") != 0;
     }
     facts->hosts += strcasecmp(name, "Host") == 0;
+    facts->compressed |=
+        strcasecmp(name, "Content-Encoding") == 0 && value && strcasecmp(value, "identity") != 0;
     return MHD_YES;
 }
 
@@ -68,6 +70,8 @@ static bool check_framing(server_exchange *x, const char *version, server_error 
     if (facts.bad_encoding || (facts.encodings && strcmp(version, MHD_HTTP_VERSION_1_1) != 0))
         return server_refuse(err, 400, NULL,
                              "Transfer-Encoding: only chunked is supported, and with HTTP/1.1");
+    if (facts.compressed)
+        return server_refuse(err, 415, NULL, "Content-Encoding: bodies may not be compressed");
     if (facts.length > x->server->options.body_bytes)
         return server_refuse(err, 413, NULL, "the body has %llu bytes, at most %zu are allowed",
                              (unsigned long long)facts.length, x->server->options.body_bytes);
@@ -178,9 +182,11 @@ static enum MHD_Result queue(server_exchange *x, struct MHD_Response *response) 
 /* closes: the connection ends with this answer. */
 static enum MHD_Result answer_error(server_exchange *x, const server_error *err, bool closes) {
     char text[32];
-    const server_vendor vendor = x->version ? SERVER_ANTHROPIC
-                                 : x->route ? x->route->vendor
-                                            : server_path_vendor(x->path);
+    /* Models have the same path for both. */
+    const bool either = !x->route || strcmp(x->route->method, "GET") == 0;
+    const server_vendor vendor = x->version && either ? SERVER_ANTHROPIC
+                                 : x->route           ? x->route->vendor
+                                                      : server_path_vendor(x->path);
     json_t *json = server_error_json(err, vendor, x->id);
     char *body = server_json_dump(json);
     json_decref(json);

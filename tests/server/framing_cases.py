@@ -85,6 +85,7 @@ LINES = [
     ("a name with a bracket", head("GET /health HTTP/1.1", HOST, "(X): a"), 400, "name"),
     ("large headers", head("GET /health HTTP/1.1", HOST, "X: " + "a" * 200000), 431, None),
     ("many headers", head("GET /health HTTP/1.1", HOST, *[f"X{i}: a" for i in range(9000)]), 431, None),
+    ("a compressed body", head(POST, HOST, LENGTH, "Content-Encoding: gzip") + BODY, 415, "compressed"),
     ("a method in small letters", head("get /health HTTP/1.1", HOST), 405, "not allowed"),
     ("a method with an escape", head("G\x1b[31mET /health HTTP/1.1", HOST), 405, "not allowed"),
     ("TRACE", head("TRACE / HTTP/1.1", HOST), 405, "not allowed"),

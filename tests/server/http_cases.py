@@ -407,6 +407,36 @@ def test_half_requests():
         check("it still answers", server.request("GET", "/health")[0] == 200)
 
 
+def test_embeddings(folder):
+    """One session: texts of one request between requests that generate, which do not wait for all of them."""
+    with Server("--parallel", "1", "--quiet", model=os.path.join(folder, "model.sluice")) as server:
+        texts = [f"text {i} " + "word " * 40 for i in range(30)]
+        done = []
+
+        def embed():
+            got, answer = server.json("POST", "/v1/embeddings", {"input": texts})
+            done.append((got, [d["embedding"] for d in answer.get("data", [])]))
+
+        thread = threading.Thread(target=embed)
+        thread.start()
+        time.sleep(0.2 * SLOW)
+        got, answer = server.json("POST", CHAT, chat(QUESTION, max_tokens=2))
+        check("a question beside embeddings", got == 200 and not done, (answer, len(done)))
+        thread.join()
+        got, answer = server.json("POST", "/v1/embeddings", {"input": texts[7], "encoding_format": "float"})
+        alone = answer["data"][0]["embedding"]
+        check("embeddings beside a question are those of alone", done[0][0] == 200 and len(done[0][1]) == 30 and
+              max(abs(a - b) for a, b in zip(alone, done[0][1][7])) < 1e-6, done[0][0])
+        s = server.connect()
+        data = json.dumps({"input": texts * 8}).encode()
+        s.sendall(head("POST /v1/embeddings HTTP/1.1", "Host: localhost", f"Content-Length: {len(data)}") + data)
+        time.sleep(0.1)
+        s.close()
+        began = time.monotonic()
+        got, answer = server.json("POST", "/v1/embeddings", {"input": "a"})
+        check("embeddings end when their client goes", got == 200 and time.monotonic() - began < 5 * SLOW, answer)
+
+
 def test_turns(folder):
     """One session and two keys: who has asked for little does not wait for who has asked for much."""
     with Server("--parallel", "1", "--api-key", "busy,rare", "--timeout", "4", "--quiet",
@@ -528,6 +558,7 @@ def main():
     test_keys()
     with tempfile.TemporaryDirectory() as folder:
         test_vanishing(folder)
+        test_embeddings(folder)
         test_turns(folder)
         test_models(folder)
         test_end(folder)
