@@ -225,7 +225,7 @@ class Run:
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 30)
-    with Server("--quiet", "--parallel", "4", "--timeout", "2", "--body-limit", "1MB", "--prefix-cache", "8MiB") as server:
+    with Server("--quiet", "--parallel", "4", "--body-limit", "1MB", "--prefix-cache", "8MiB") as server:
         run = Run(server, seconds, seed)
         threads = [threading.Thread(target=run.work, args=(i,)) for i in range(THREADS)]
         for thread in threads:
