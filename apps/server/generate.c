@@ -24,13 +24,17 @@ static bool add_previous(server_exchange *x, server_error *err) {
 }
 
 bool server_exchange_use(server_exchange *x, const char *name, server_error *err) {
-    x->holds = server_models_hold(x->server, name && name[0] ? name : NULL, err);
+    x->holds = server_models_hold(x, name && name[0] ? name : NULL, err);
     return x->holds;
 }
 
 bool server_exchange_use_present(server_exchange *x) {
     x->holds = server_models_hold_present(x->server);
     return x->holds;
+}
+
+bool server_exchange_look(server_exchange *x, server_error *err) {
+    return server_exchange_use_present(x) || server_exchange_use(x, NULL, err);
 }
 
 static bool begin(server_exchange *x, server_shape shape, server_error *err) {

@@ -107,7 +107,7 @@ static json_t *options_json(void) {
 
 bool server_handle_props(server_exchange *x, server_reply *reply, server_error *err) {
     const server_model *m = &x->server->model;
-    if (!server_exchange_use(x, NULL, err)) return false;
+    if (!server_exchange_look(x, err)) return false;
     reply->json = json_pack(
         "{s:{s:I, s:o}, s:i, s:s, s:s, s:s, s:b, s:b, s:s, s:{s:b, s:b}, s:o}",
         "default_generation_settings", "n_ctx", (json_int_t)m->info.context_tokens, "params",

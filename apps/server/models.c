@@ -3,12 +3,17 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 void server_models_init(server_models *m) {
     *m = (server_models){.current = 0};
     (void)pthread_mutex_init(&m->lock, NULL);
-    (void)pthread_cond_init(&m->changed, NULL);
+    pthread_condattr_t clock;
+    (void)pthread_condattr_init(&clock);
+    (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&m->changed, &clock);
+    (void)pthread_condattr_destroy(&clock);
 }
 
 void server_models_deinit(server_models *m) {
@@ -90,16 +95,29 @@ bool server_models_has(const server_models *m, const char *name) {
     return find(m, name) != SERVER_NO_MODEL;
 }
 
-/* Waits until the model of this name is there, or until the other one may be taken away, and
- * returns its index.  NULL: whichever is there then, for which nothing is loaded.  With the lock
- * held. */
-static uint32_t wait_for_turn(server_models *m, const char *name) {
+/* With the lock held; it wakes up every half second to look whether the client is still there. */
+static void wait_for_change(server_models *m) {
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 500000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&m->changed, &m->lock, &until);
+}
+
+/* Waits until the model of this name is there, or until the other one may be taken away; *out is
+ * its index.  NULL: whichever is there then, for which nothing is loaded.  With the lock held.
+ * false: the client has gone, or the server stops. */
+static bool wait_for_turn(server_exchange *x, const char *name, uint32_t *out) {
+    server_models *m = &x->server->models;
     for (;;) {
         const uint32_t index = name && m->count ? find(m, name) : m->current;
         const bool wants = index != m->current;
-        if (!m->loading && (wants ? m->uses == 0 : m->wanted == 0)) return index;
+        *out = index;
+        if (wants && (x->server->draining || server_exchange_gone(x))) return false;
+        if (!m->loading && (wants ? m->uses == 0 : m->wanted == 0)) return true;
         m->wanted += wants;
-        (void)pthread_cond_wait(&m->changed, &m->lock);
+        wait_for_change(m);
         m->wanted -= wants;
     }
 }
@@ -121,26 +139,31 @@ static bool load(server *s, uint32_t index, server_error *err) {
                                  m->names[index], cause.message);
 }
 
-static bool hold(server *s, const char *name, server_error *err) {
-    server_models *m = &s->models;
+static bool hold(server_exchange *x, const char *name, server_error *err) {
+    server_models *m = &x->server->models;
+    uint32_t index;
     if (name && m->count && !server_models_has(m, name)) {
         (void)server_refuse(err, 404, "model", "there is no model '%.100s'", name);
         err->code = "model_not_found";
         return false;
     }
-    const uint32_t index = wait_for_turn(m, name);
+    if (!wait_for_turn(x, name, &index))
+        return server_refuse(err, 503, NULL, "the server is shutting down");
     if (index == SERVER_NO_MODEL)
         return server_refuse(err, 503, NULL,
                              "no model is loaded; a request that names one loads it");
-    if (index != m->current && !load(s, index, err)) return false;
+    if (index != m->current && !load(x->server, index, err)) return false;
     m->uses++;
     return true;
 }
 
-bool server_models_hold(server *s, const char *name, server_error *err) {
-    (void)pthread_mutex_lock(&s->models.lock);
-    const bool held = hold(s, name, err);
-    (void)pthread_mutex_unlock(&s->models.lock);
+bool server_models_hold(server_exchange *x, const char *name, server_error *err) {
+    server_models *m = &x->server->models;
+    (void)pthread_mutex_lock(&m->lock);
+    const bool held = hold(x, name, err);
+    /* Others may have waited for this one to load or to give up. */
+    if (!held) (void)pthread_cond_broadcast(&m->changed);
+    (void)pthread_mutex_unlock(&m->lock);
     return held;
 }
 

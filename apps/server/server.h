@@ -99,6 +99,8 @@ long server_stream_read(server_exchange *x, char *out, size_t capacity);
 bool server_exchange_use(server_exchange *x, const char *name, server_error *err);
 /* The same if it is there now; false: none is. */
 bool server_exchange_use_present(server_exchange *x);
+/* For what only looks at the model, and is quick: it does not wait for those that want another. */
+bool server_exchange_look(server_exchange *x, server_error *err);
 void server_exchange_deinit(server_exchange *x);
 
 #define ROUTE(METHOD, PATH, HANDLER, ...) server_handler server_handle_##HANDLER;

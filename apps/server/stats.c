@@ -45,7 +45,7 @@ static json_t *memory_json(const server *s) {
 bool server_handle_stats(server_exchange *x, server_reply *reply, server_error *err) {
     const server *s = x->server;
     server_engine_stats e;
-    if (!server_exchange_use(x, NULL, err)) return false;
+    if (!server_exchange_look(x, err)) return false;
     server_engine_describe(s->engine, &e);
     json_t *requests = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "live", (json_int_t)e.live,
                                  "queued", (json_int_t)e.queued, "finished", (json_int_t)e.finished,
@@ -70,7 +70,7 @@ bool server_handle_stats(server_exchange *x, server_reply *reply, server_error *
 
 bool server_handle_stats_experts(server_exchange *x, server_reply *reply, server_error *err) {
     const server *s = x->server;
-    if (!server_exchange_use(x, NULL, err)) return false;
+    if (!server_exchange_look(x, err)) return false;
     sl_expert_totals totals = totals_of(s);
     const size_t count = (size_t)totals.layers * totals.experts;
     sl_expert_use *uses = calloc(count + 1, sizeof *uses);
@@ -108,7 +108,7 @@ static uint64_t resident_bytes(void) {
 
 bool server_handle_metrics(server_exchange *x, server_reply *reply, server_error *err) {
     const server *s = x->server;
-    if (!server_exchange_use(x, NULL, err)) return false;
+    if (!server_exchange_look(x, err)) return false;
     const sl_expert_totals t = totals_of(s);
     server_engine_stats e;
     server_text text = {0};

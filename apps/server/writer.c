@@ -127,10 +127,11 @@ static void take_call(server_writer *w, const server_event *event) {
     const size_t id = strnlen(event->data, event->bytes);
     part->call = event->call;
     /* The same letters with the prefix of the vendor. */
-    const bool own = w->request->shape == SERVER_MESSAGES && id > 5 &&
-                     strncmp(event->data, "call_", 5) == 0;
-    (void)snprintf(part->id, sizeof part->id, "%s%.*s", own ? "toolu_" : "", (int)id - 5 * own,
-                   event->data + 5 * own);
+    const bool other =
+        w->request->shape == SERVER_MESSAGES && id > 5 && strncmp(event->data, "call_", 5) == 0;
+    const size_t skipped = other ? 5 : 0;
+    (void)snprintf(part->id, sizeof part->id, "%s%.*s", other ? "toolu_" : "", (int)(id - skipped),
+                   event->data + skipped);
     if (id < event->bytes)
         (void)snprintf(part->name, sizeof part->name, "%.*s", (int)(event->bytes - id - 1),
                        event->data + id + 1);

@@ -518,6 +518,20 @@ def test_models(folder):
         for thread in threads:
             thread.join()
         check("two models at once", all(a == b for a, b in results), results)
+        # A client that goes away while it waits for a model does not load it.
+        busy = open_stream(server, dict(LONG, model="b"))
+        busy.recv(200)
+        waits = open_stream(server, dict(LONG, model="a"))
+        time.sleep(0.3)
+        began = time.monotonic()
+        check("looking does not wait either", requests_now(server)["live"] == 1 and time.monotonic() - began < 2 * SLOW)
+        waits.close()
+        time.sleep(1)
+        busy.close()
+        wait_until(lambda: requests_now(server)["live"] == 0)
+        time.sleep(0.3)
+        _, answer = server.json("GET", "/v1/models")
+        check("gone while it waits for a model", answer["data"][0]["id"] == "b", answer)
         check("SIGTERM with several models", server.stop() == 0)
 
 
