@@ -149,9 +149,8 @@ static bool compute(server_exchange *x, pooling *p, server_error *err) {
 bool server_handle_embeddings(server_exchange *x, server_reply *reply, server_error *err) {
     pooling p = {.exchange = x, .model = &x->server->model, .error.status = SL_INVALID};
     bool as_base64 = false;
-    if (x->body.length == 0) return server_refuse(err, 400, NULL, "the request has no body");
-    json_t *body = server_json_parse(x->body.bytes, x->body.length, err);
-    if (!body) return false;
+    json_t *body = NULL;
+    if (!server_exchange_parse(x, &body, err)) return false;
     const bool good = server_exchange_use(x, server_json_string(body, "model"), err) &&
                       read_options(&p, body, &as_base64, err) &&
                       read_texts(&p, json_object_get(body, "input"), err) && compute(x, &p, err);

@@ -2,7 +2,7 @@
 #include "apps/server/server.h"
 #include <string.h>
 
-static bool parse_body(server_exchange *x, json_t **out, server_error *err) {
+bool server_exchange_parse(server_exchange *x, json_t **out, server_error *err) {
     if (x->body.length == 0) return server_refuse(err, 400, NULL, "the request has no body");
     *out = server_json_parse(x->body.bytes, x->body.length, err);
     server_text_free(&x->body);
@@ -39,7 +39,7 @@ bool server_exchange_look(server_exchange *x, server_error *err) {
 
 static bool begin(server_exchange *x, server_shape shape, server_error *err) {
     json_t *body = NULL;
-    if (!parse_body(x, &body, err)) return false;
+    if (!server_exchange_parse(x, &body, err)) return false;
     x->decoded = true;
     if (!server_request_decode(shape, body, &x->request, err) ||
         !server_exchange_use(x, x->request.model, err) || !add_previous(x, err) ||
@@ -168,7 +168,7 @@ void server_exchange_deinit(server_exchange *x) {
 static bool count(server_exchange *x, server_shape shape, json_int_t *out, server_error *err) {
     json_t *body = NULL;
     server_tokens tokens;
-    if (!parse_body(x, &body, err)) return false;
+    if (!server_exchange_parse(x, &body, err)) return false;
     x->decoded = true;
     if (!server_request_decode_count(shape, body, &x->request, err) ||
         !server_exchange_use(x, x->request.model, err) || !add_previous(x, err) ||

@@ -282,6 +282,37 @@ static void counting_needs_no_limit(void **state) {
 
 /* ---- Errors ---- */
 
+static void allowed_tools_are_those_that_are_offered(void **state) {
+    (void)state;
+    static const char tools[] = "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\"}},"
+                                "{\"type\":\"function\",\"function\":{\"name\":\"b\"}}]";
+    char text[600];
+    (void)snprintf(
+        text, sizeof text,
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],%s,\"tool_choice\":{\"type\":"
+        "\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[{\"type\":"
+        "\"function\",\"function\":{\"name\":\"b\"}},5]}}}",
+        tools);
+    server_request r = decode(SERVER_CHAT, text);
+    assert_int_equal(r.choice, SERVER_TOOLS_REQUIRED);
+    assert_int_equal(json_array_size(r.tools), 1);
+    assert_string_equal(
+        server_json_string(json_object_get(json_array_get(r.tools, 0), "function"), "name"), "b");
+    server_request_deinit(&r);
+    r = decode(SERVER_RESPONSES,
+               "{\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"name\":\"a\"}],"
+               "\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"auto\","
+               "\"tools\":[{\"type\":\"function\",\"name\":\"a\"}]}}");
+    assert_int_equal(r.choice, SERVER_TOOLS_AUTO);
+    server_request_deinit(&r);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],%s,\"tool_choice\":{\"type\":"
+        "\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[]}}}",
+        tools);
+    refuses(SERVER_CHAT, text, "tool_choice", "no such tool");
+}
+
 /* What other servers have of the chat is read of messages and responses too. */
 static void extensions_are_for_all_endpoints(void **state) {
     (void)state;
@@ -345,6 +376,7 @@ int main(void) {
         cmocka_unit_test(items_become_messages),
         cmocka_unit_test(blocks_become_messages),
         cmocka_unit_test(counting_needs_no_limit),
+        cmocka_unit_test(allowed_tools_are_those_that_are_offered),
         cmocka_unit_test(extensions_are_for_all_endpoints),
         cmocka_unit_test(errors_have_the_form_of_their_vendor),
     };

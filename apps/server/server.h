@@ -95,6 +95,8 @@ bool server_exchange_gone(const server_exchange *x);
 
 /* generate.c: the next bytes of a stream: their number, 0 at its end, -1 if it breaks off. */
 long server_stream_read(server_exchange *x, char *out, size_t capacity);
+/* The body as a JSON object, which is the caller's; of its bytes nothing is kept. */
+bool server_exchange_parse(server_exchange *x, json_t **out, server_error *err);
 /* Holds the model of this name until the exchange ends; NULL or "": the one that is there. */
 bool server_exchange_use(server_exchange *x, const char *name, server_error *err);
 /* The same if it is there now; false: none is. */
