@@ -85,3 +85,15 @@ bool server_length_read(const char *text, uint64_t *out) {
     *out = value;
     return true;
 }
+
+bool server_header_name_is_sound(const char *name) {
+    static const char letters[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char *const framing[] = {"Content-Length", "Transfer-Encoding", "Host"};
+    if (!name[0] || name[strspn(name, letters)]) return false;
+    for (size_t i = 0; i < sizeof framing / sizeof framing[0]; i++) {
+        const size_t bytes = strlen(framing[i]);
+        if (strncasecmp(name, framing[i], bytes) == 0 && name[bytes]) return false;
+    }
+    return true;
+}

@@ -19,4 +19,8 @@ const char *server_bearer_key(const char *header);
 bool server_address_is_loopback(const char *host);
 /* The value of a Content-Length header; false if it is not a plain number. */
 bool server_length_read(const char *text, uint64_t *out);
+/* Whether the name of a header is a token, as the standard has them, and does not only begin like
+ * one of those that tell where a body ends: libmicrohttpd appends a line that is folded to the name
+ * of the header before it. */
+bool server_header_name_is_sound(const char *name);
 #endif

@@ -60,6 +60,25 @@ static void lengths_are_plain_numbers(void **state) {
         assert_false(server_length_read(wrong[i], &length));
 }
 
+static void names_of_headers_are_tokens(void **state) {
+    (void)state;
+    static const char *const sound[] = {"Host",         "content-length",    "X-Stainless-OS",
+                                        "Content-Type", "Transfer-Encoding", "a!#$%&'*+-.^_`|~1"};
+    static const char *const wrong[] = {"",
+                                        "Content-Length ",
+                                        "Content-Length5",
+                                        "transfer-encodingchunked",
+                                        "Hostevil",
+                                        "X: a",
+                                        "\x0bHost",
+                                        "a(b",
+                                        "\xc3\xa4"};
+    for (size_t i = 0; i < sizeof sound / sizeof sound[0]; i++)
+        assert_true(server_header_name_is_sound(sound[i]));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_false(server_header_name_is_sound(wrong[i]));
+}
+
 static void put(server_store *store, int number, uint64_t owner, const char *text) {
     char id[16];
     (void)snprintf(id, sizeof id, "r%d", number);
@@ -111,6 +130,7 @@ int main(void) {
         cmocka_unit_test(origins_are_compared_as_a_whole),
         cmocka_unit_test(keys_are_compared_as_a_whole),
         cmocka_unit_test(lengths_are_plain_numbers),
+        cmocka_unit_test(names_of_headers_are_tokens),
         cmocka_unit_test(the_oldest_responses_are_forgotten),
         cmocka_unit_test(large_responses_push_out_others),
     };

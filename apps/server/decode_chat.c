@@ -71,21 +71,43 @@ static bool decode_message_list(server_request *r, server_error *err) {
     return true;
 }
 
-/* Whether there is a tool of this name. */
-static bool has_tool(const server_request *r, const char *name) {
+/* Whether a list of tools, in either form of OpenAI's, names this one. */
+static bool names_tool(const json_t *list, const char *name) {
     size_t index;
     const json_t *tool;
-    json_array_foreach(r->tools, index, tool) {
-        const char *other = server_json_string(json_object_get(tool, "function"), "name");
-        if (name && strcmp(name, other) == 0) return true;
+    json_array_foreach(list, index, tool) {
+        const json_t *function = json_object_get(tool, "function");
+        const char *other = server_json_string(function ? function : tool, "name");
+        if (other && strcmp(name, other) == 0) return true;
     }
     return false;
 }
 
+/* {"type": "allowed_tools", "mode": "auto" or "required", "tools": [...]}, which chat has within
+ * "allowed_tools": the model is offered these only. */
+static bool decode_allowed(server_request *r, const json_t *choice, server_error *err) {
+    const json_t *within = json_object_get(choice, "allowed_tools");
+    const json_t *allowed = within ? within : choice, *tool;
+    const char *mode = server_json_string(allowed, "mode");
+    json_t *left = json_array();
+    size_t index;
+    json_array_foreach(r->tools, index, tool) {
+        const char *name = server_json_string(json_object_get(tool, "function"), "name");
+        if (names_tool(json_object_get(allowed, "tools"), name))
+            (void)json_array_append(left, (json_t *)tool);
+    }
+    json_decref(r->tools);
+    r->tools = left;
+    if (mode && strcmp(mode, "required") == 0) r->choice = SERVER_TOOLS_REQUIRED;
+    return json_array_size(left) > 0 ||
+           server_refuse(err, 400, "tool_choice", "tool_choice: there is no such tool");
+}
+
 bool server_decode_tool_choice(server_request *r, server_error *err) {
     const json_t *choice = server_json_get(r->body, "tool_choice");
-    const char *word = json_string_value(choice);
+    const char *word = json_string_value(choice), *type = server_json_string(choice, "type");
     if (!choice || (word && strcmp(word, "auto") == 0)) return true;
+    if (type && strcmp(type, "allowed_tools") == 0) return decode_allowed(r, choice, err);
     if (word && strcmp(word, "none") == 0) {
         r->choice = SERVER_TOOLS_NONE;
         return true;
@@ -96,7 +118,7 @@ bool server_decode_tool_choice(server_request *r, server_error *err) {
                                          "tool_choice: a call is required, but there are no tools");
     const json_t *function = json_object_get(choice, "function");
     r->tool = server_json_string(function ? function : choice, "name");
-    if (has_tool(r, r->tool)) return true;
+    if (r->tool && names_tool(r->tools, r->tool)) return true;
     return server_refuse(err, 400, "tool_choice",
                          r->tool ? "tool_choice: there is no such tool"
                                  : "tool_choice: expected auto, none, required or a function");

@@ -53,6 +53,9 @@ bool server_decode_completions(server_request *r, server_error *err) {
     if (!decode_prompts(r, err) || !decode_logprobs(r, err) || !server_decode_choices(r, err) ||
         !server_json_whole(r->body, "best_of", 1, SERVER_MOST_CHOICES, &best, err))
         return false;
+    if (json_array_size(r->prompts) * r->n > SERVER_MOST_CHOICES)
+        return server_refuse(err, 400, "n", "n: at most %d answers to all prompts together",
+                             SERVER_MOST_CHOICES);
     if (best > (int64_t)r->n)
         return server_refuse(err, 400, "best_of", "best_of: more than n is not supported");
     r->raw_reasoning = true;

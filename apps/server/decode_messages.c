@@ -216,8 +216,10 @@ static bool decode_thinking(server_request *r, server_error *err) {
 static bool decode_output(server_request *r, server_error *err) {
     const json_t *config = server_json_get(r->body, "output_config");
     const json_t *format = server_json_get(config, "format");
+    const server_think think = r->think; /* which effort does not turn on here */
     if (!server_decode_effort(r, server_json_string(config, "effort"), "output_config.effort", err))
         return false;
+    r->think = think;
     if (!format) return true;
     json_t *schema = server_json_get(format, "schema");
     const char *type = server_json_string(format, "type");
@@ -234,6 +236,7 @@ bool server_decode_messages(server_request *r, server_error *err) {
     if (most < 0) return server_refuse(err, 400, "max_tokens", "max_tokens: missing");
     r->most_tokens = (uint32_t)most;
     return decode_message_list(r, err) && server_decode_tools(r, &tools, err) &&
-           decode_tool_choice(r, err) && decode_output(r, err) && decode_thinking(r, err) &&
+           decode_tool_choice(r, err) && server_decode_grammar(r, err) &&
+           server_decode_template(r, err) && decode_output(r, err) && decode_thinking(r, err) &&
            server_decode_stops(r, "stop_sequences", err);
 }

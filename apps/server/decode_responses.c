@@ -162,7 +162,7 @@ bool server_decode_responses(server_request *r, server_error *err) {
     bool parallel = true;
     if (!decode_input(r, err) || !server_decode_tools(r, &tools, err) ||
         !server_decode_tool_choice(r, err) || !decode_format(r, err) || !decode_state(r, err) ||
-        !server_decode_template(r, err) ||
+        !server_decode_grammar(r, err) || !server_decode_template(r, err) ||
         !server_decode_effort(r, server_json_string(reasoning, "effort"), "reasoning.effort",
                               err) ||
         !server_json_whole(r->body, "top_logprobs", 0, SERVER_MOST_TOP, &top, err) ||

@@ -7,6 +7,7 @@
 enum { MOST_TEXTS = 256, PIECE = 32 };
 
 typedef struct {
+    const server_exchange *exchange;
     const server_model *model;
     server_tokens *texts;
     size_t count, text, done; /* the text that is computed, and how many of its tokens are */
@@ -33,21 +34,24 @@ static void normalise(float *vector, size_t count) {
     for (size_t i = 0; i < count; i++) vector[i] *= scale;
 }
 
-/* A piece of one text, between steps of requests that generate.  Other work may have used the
- * session since, but not within a text: pieces of a text are not divided. */
-static bool compute_text(void *ctx, sl_session *session) {
+/* A piece of one text, between steps of requests that generate. */
+static server_task_state compute_piece(void *ctx, sl_session *session) {
     pooling *p = ctx;
     const server_tokens *tokens = &p->texts[p->text];
-    sl_status status = sl_session_rewind(session, 0, &p->error);
-    for (size_t at = 0; status == SL_OK && at < tokens->count; at += PIECE) {
-        const size_t count = tokens->count - at < PIECE ? tokens->count - at : PIECE;
-        status = sl_session_extend_all(session, tokens->ids + at, count, p->logits, p->hidden,
+    const size_t left = tokens->count - p->done, count = left < PIECE ? left : PIECE;
+    if (server_exchange_gone(p->exchange)) return SERVER_TASK_DONE;
+    sl_status status = SL_OK;
+    if (p->done == 0) status = sl_session_rewind(session, 0, &p->error);
+    if (status == SL_OK)
+        status = sl_session_extend_all(session, tokens->ids + p->done, count, p->logits, p->hidden,
                                        &p->error);
-        if (status == SL_OK) add_rows(p, p->hidden, count);
-    }
-    if (status != SL_OK) return false;
+    if (status != SL_OK) return SERVER_TASK_DONE;
+    add_rows(p, p->hidden, count);
+    p->done += count;
+    if (p->done < tokens->count) return SERVER_TASK_GOES_ON;
     normalise(&p->vectors[p->text * p->model->info.hidden], p->model->info.hidden);
-    return ++p->text < p->count;
+    p->done = 0;
+    return ++p->text < p->count ? SERVER_TASK_RESTS : SERVER_TASK_DONE;
 }
 
 /* ---- JSON ---- */
@@ -137,17 +141,16 @@ static bool compute(server_exchange *x, pooling *p, server_error *err) {
     p->hidden = malloc(sizeof *p->hidden * PIECE * info->hidden);
     if (!p->vectors || !p->logits || !p->hidden)
         return server_refuse(err, 500, NULL, "no memory for the embeddings");
-    if (!server_engine_run(x->server->engine, compute_text, p))
+    if (!server_engine_run(x->server->engine, compute_piece, p))
         return server_refuse(err, 503, NULL, "the server is shutting down");
     return p->text == p->count || server_refuse_status(err, &p->error, NULL);
 }
 
 bool server_handle_embeddings(server_exchange *x, server_reply *reply, server_error *err) {
-    pooling p = {.model = &x->server->model};
+    pooling p = {.exchange = x, .model = &x->server->model, .error.status = SL_INVALID};
     bool as_base64 = false;
-    if (x->body.length == 0) return server_refuse(err, 400, NULL, "the request has no body");
-    json_t *body = server_json_parse(x->body.bytes, x->body.length, err);
-    if (!body) return false;
+    json_t *body = NULL;
+    if (!server_exchange_parse(x, &body, err)) return false;
     const bool good = server_exchange_use(x, server_json_string(body, "model"), err) &&
                       read_options(&p, body, &as_base64, err) &&
                       read_texts(&p, json_object_get(body, "input"), err) && compute(x, &p, err);

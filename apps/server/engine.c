@@ -13,7 +13,8 @@ enum { MOST_SESSIONS = 1024, OWNER_TURNS = 1024 };
 typedef struct {
     server_task_fn *run;
     void *ctx;
-    bool done, failed;
+    sl_session *session; /* NULL: it rests */
+    bool done;
 } task_slot;
 
 struct server_engine {
@@ -231,18 +232,21 @@ static void admit(server_engine *e) {
 
 /* ---- The thread ---- */
 
+/* One piece of the task, if it has a session or one is free. */
 static void run_task(server_engine *e) {
     (void)pthread_mutex_lock(&e->lock);
     task_slot *task = e->task;
-    sl_session *session = task ? take_session(e, NULL) : NULL;
+    if (task && !task->session) task->session = take_session(e, NULL);
     (void)pthread_mutex_unlock(&e->lock);
-    if (!session) return;
-    const bool more = task->run(task->ctx, session);
+    if (!task || !task->session) return;
+    const server_task_state state = task->run(task->ctx, task->session);
+    if (state == SERVER_TASK_GOES_ON) return;
     (void)pthread_mutex_lock(&e->lock);
     /* In front: what it has is of no use to others. */
     for (uint32_t i = e->free_count++; i > 0; i--) e->free[i] = e->free[i - 1];
-    e->free[0] = session;
-    if (!more) {
+    e->free[0] = task->session;
+    task->session = NULL;
+    if (state == SERVER_TASK_DONE) {
         task->done = true;
         e->task = NULL;
         (void)pthread_cond_broadcast(&e->task_done);

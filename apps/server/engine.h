@@ -149,9 +149,13 @@ void server_answer_prompt_token(void *ctx, sl_ticket *ticket, size_t position,
 void server_answer_end(server_answer *answer, sl_ticket_end end);
 void server_job_tell(server_job *job, const server_event *event, const void *data);
 
-/* Work that the thread does between steps with a session of its own: one piece per call.  true:
- * there is more to do. */
-typedef bool server_task_fn(void *ctx, sl_session *session);
+/* Work that the thread does between steps with a session of its own: one piece per call. */
+typedef enum {
+    SERVER_TASK_DONE,
+    SERVER_TASK_GOES_ON, /* it wants the same session, with what it has */
+    SERVER_TASK_RESTS    /* others may have the session in between */
+} server_task_state;
+typedef server_task_state server_task_fn(void *ctx, sl_session *session);
 /* Runs it and waits for its end; false if the server stops. */
 bool server_engine_run(server_engine *engine, server_task_fn *task, void *ctx);
 

@@ -1,6 +1,8 @@
 #include "apps/server/error.h"
+#include "apps/server/json.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     int status;
@@ -43,8 +45,7 @@ bool server_refuse_status(server_error *err, const sl_error *cause, const char *
 
 /* A message may hold what a client sent, cut anywhere. */
 static json_t *message_of(const server_error *err) {
-    json_t *text = json_string(err->message);
-    return text ? text : json_string("the request is not valid");
+    return server_json_text(err->message, strlen(err->message));
 }
 
 json_t *server_error_json(const server_error *err, server_vendor vendor, const char *request_id) {

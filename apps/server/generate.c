@@ -2,7 +2,7 @@
 #include "apps/server/server.h"
 #include <string.h>
 
-static bool parse_body(server_exchange *x, json_t **out, server_error *err) {
+bool server_exchange_parse(server_exchange *x, json_t **out, server_error *err) {
     if (x->body.length == 0) return server_refuse(err, 400, NULL, "the request has no body");
     *out = server_json_parse(x->body.bytes, x->body.length, err);
     server_text_free(&x->body);
@@ -24,13 +24,22 @@ static bool add_previous(server_exchange *x, server_error *err) {
 }
 
 bool server_exchange_use(server_exchange *x, const char *name, server_error *err) {
-    x->holds = server_models_hold(x->server, name && name[0] ? name : NULL, err);
+    x->holds = server_models_hold(x, name && name[0] ? name : NULL, err);
     return x->holds;
+}
+
+bool server_exchange_use_present(server_exchange *x) {
+    x->holds = server_models_hold_present(x->server);
+    return x->holds;
+}
+
+bool server_exchange_look(server_exchange *x, server_error *err) {
+    return server_exchange_use_present(x) || server_exchange_use(x, NULL, err);
 }
 
 static bool begin(server_exchange *x, server_shape shape, server_error *err) {
     json_t *body = NULL;
-    if (!parse_body(x, &body, err)) return false;
+    if (!server_exchange_parse(x, &body, err)) return false;
     x->decoded = true;
     if (!server_request_decode(shape, body, &x->request, err) ||
         !server_exchange_use(x, x->request.model, err) || !add_previous(x, err) ||
@@ -122,7 +131,7 @@ static bool advance(server_exchange *x) {
     if (ended && !events) finish_stream(x);
     if (x->job->overflowed || server_exchange_gone(x)) return false;
     if (is_late(x)) server_job_cancel(x->job);
-    if (!x->writer.begun && server_job_progress(x->job, &state))
+    if (x->request.progress && server_job_progress(x->job, &state))
         server_writer_progress(&x->writer, &state);
     if (x->writer.out.length == 0 &&
         server_seconds() - x->last_sent > x->server->options.ping_seconds)
@@ -159,7 +168,7 @@ void server_exchange_deinit(server_exchange *x) {
 static bool count(server_exchange *x, server_shape shape, json_int_t *out, server_error *err) {
     json_t *body = NULL;
     server_tokens tokens;
-    if (!parse_body(x, &body, err)) return false;
+    if (!server_exchange_parse(x, &body, err)) return false;
     x->decoded = true;
     if (!server_request_decode_count(shape, body, &x->request, err) ||
         !server_exchange_use(x, x->request.model, err) || !add_previous(x, err) ||

@@ -2,6 +2,7 @@
 #include "apps/server/checks.h"
 #include "apps/server/server.h"
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <poll.h>
@@ -22,14 +23,14 @@ struct server_http {
     server *server;
     struct MHD_Daemon *daemon;
     atomic_uint exchanges;
-    atomic_size_t body_bytes; /* of all requests that are read */
+    atomic_size_t body_bytes; /* of all requests, until they end: what is parsed takes more */
 };
 
 /* ---- What is wrong with a request, before its body is read ---- */
 
 typedef struct {
-    uint32_t lengths, encodings;
-    bool bad_length;
+    uint32_t lengths, encodings, hosts;
+    bool bad_name, bad_length, bad_encoding, compressed;
     uint64_t length;
 } header_facts;
 
@@ -37,11 +38,18 @@ static enum MHD_Result look_at_header(void *ctx, enum MHD_ValueKind kind, const 
                                       const char *value) {
     header_facts *facts = ctx;
     (void)kind;
+    facts->bad_name |= !server_header_name_is_sound(name);
     if (strcasecmp(name, "Content-Length") == 0) {
         facts->lengths++;
         facts->bad_length |= !value || !server_length_read(value, &facts->length);
     }
-    if (strcasecmp(name, "Transfer-Encoding") == 0) facts->encodings++;
+    if (strcasecmp(name, "Transfer-Encoding") == 0) {
+        facts->encodings++;
+        facts->bad_encoding |= !value || strcasecmp(value, "chunked") != 0;
+    }
+    facts->hosts += strcasecmp(name, "Host") == 0;
+    facts->compressed |=
+        strcasecmp(name, "Content-Encoding") == 0 && value && strcasecmp(value, "identity") != 0;
     return MHD_YES;
 }
 
@@ -49,13 +57,21 @@ static const char *header(struct MHD_Connection *connection, const char *name) {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-/* Two ways to tell where a body ends are how requests are smuggled past proxies. */
-static bool check_framing(server_exchange *x, server_error *err) {
+/* Two ways to tell where a body ends, or who is meant, are how requests are smuggled past proxies.
+ */
+static bool check_framing(server_exchange *x, const char *version, server_error *err) {
     header_facts facts = {0};
     (void)MHD_get_connection_values(x->connection, MHD_HEADER_KIND, look_at_header, &facts);
+    if (facts.bad_name) return server_refuse(err, 400, NULL, "a header has a malformed name");
+    if (facts.hosts > 1) return server_refuse(err, 400, NULL, "Host is given more than once");
     if (facts.bad_length) return server_refuse(err, 400, NULL, "Content-Length is not a number");
     if (facts.lengths > 1 || facts.encodings > 1 || (facts.lengths && facts.encodings))
         return server_refuse(err, 400, NULL, "the length of the body is given more than once");
+    if (facts.bad_encoding || (facts.encodings && strcmp(version, MHD_HTTP_VERSION_1_1) != 0))
+        return server_refuse(err, 400, NULL,
+                             "Transfer-Encoding: only chunked is supported, and with HTTP/1.1");
+    if (facts.compressed)
+        return server_refuse(err, 415, NULL, "Content-Encoding: bodies may not be compressed");
     if (facts.length > x->server->options.body_bytes)
         return server_refuse(err, 413, NULL, "the body has %llu bytes, at most %zu are allowed",
                              (unsigned long long)facts.length, x->server->options.body_bytes);
@@ -64,7 +80,7 @@ static bool check_framing(server_exchange *x, server_error *err) {
 
 static bool check_path(const char *path, server_error *err) {
     for (const char *at = path; *at; at++)
-        if ((unsigned char)*at < 0x21 || (unsigned char)*at == 0x7f || *at == '%')
+        if (*at < 0x21 || *at > 0x7e || *at == '%')
             return server_refuse(err, 400, NULL, "the path has a character that is not allowed");
     return strlen(path) < sizeof((server_exchange *)0)->path ||
            server_refuse(err, 404, NULL, "the path is too long");
@@ -107,26 +123,29 @@ static void peer_name(const server_exchange *x, char *out, size_t capacity) {
 
 static bool check_key(server_exchange *x, server_error *err) {
     const server_options *o = &x->server->options;
-    const char *key = server_bearer_key(header(x->connection, "Authorization"));
+    const char *bearer = server_bearer_key(header(x->connection, "Authorization"));
+    const char *other = header(x->connection, "X-Api-Key");
     char peer[64];
-    if (!key) key = header(x->connection, "X-Api-Key");
     peer_name(x, peer, sizeof peer);
     x->owner = hash(peer);
     if (o->key_count == 0) return true;
-    const int found = server_key_find(key, o->keys, o->key_count);
+    int found = server_key_find(bearer, o->keys, o->key_count);
+    if (found < 0) found = server_key_find(other, o->keys, o->key_count);
     if (found >= 0) x->owner = hash(o->keys[found]);
     if (found >= 0 || x->route->open) return true;
-    (void)server_refuse(err, 401, NULL, key ? "the API key is not valid" : "an API key is needed");
+    (void)server_refuse(err, 401, NULL,
+                        bearer || other ? "the API key is not valid" : "an API key is needed");
     err->code = "invalid_api_key";
     return false;
 }
 
-static bool check(server_exchange *x, const char *path, server_error *err) {
+static bool check(server_exchange *x, const char *path, const char *version, server_error *err) {
     if (!check_path(path, err)) return false;
     (void)snprintf(x->path, sizeof x->path, "%s", path);
-    if (!check_framing(x, err) || !check_site(x, err)) return false;
+    if (!check_framing(x, version, err) || !check_site(x, err)) return false;
     if (strcmp(x->method, "OPTIONS") == 0) return true;
     x->route = server_route_find(x->method, path, x->argument, sizeof x->argument, err);
+    if (err->status == 405) (void)server_route_methods(path, x->allowed, sizeof x->allowed);
     if (!x->route || !check_key(x, err)) return false;
     if (!x->server->draining || x->route->open) return true;
     return server_refuse(err, 503, NULL, "the server is shutting down");
@@ -145,8 +164,10 @@ static void add_headers(const server_exchange *x, struct MHD_Response *response)
     (void)MHD_add_response_header(response, "Vary", "Origin");
     (void)MHD_add_response_header(response, "Access-Control-Allow-Methods",
                                   "GET, POST, DELETE, OPTIONS");
-    (void)MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                                  "Authorization, Content-Type, X-Api-Key, Anthropic-Version");
+    /* The vendors' clients send headers of their own; * does not include the first of these. */
+    (void)MHD_add_response_header(response, "Access-Control-Allow-Headers", "Authorization, *");
+    (void)MHD_add_response_header(response, "Access-Control-Expose-Headers",
+                                  "Request-Id, X-Request-Id, Retry-After, X-Should-Retry");
     (void)MHD_add_response_header(response, "Access-Control-Max-Age", "600");
 }
 
@@ -161,7 +182,11 @@ static enum MHD_Result queue(server_exchange *x, struct MHD_Response *response) 
 /* closes: the connection ends with this answer. */
 static enum MHD_Result answer_error(server_exchange *x, const server_error *err, bool closes) {
     char text[32];
-    const server_vendor vendor = x->route ? x->route->vendor : server_path_vendor(x->path);
+    /* Models have the same path for both. */
+    const bool either = !x->route || strcmp(x->route->method, "GET") == 0;
+    const server_vendor vendor = x->version && either ? SERVER_ANTHROPIC
+                                 : x->route           ? x->route->vendor
+                                                      : server_path_vendor(x->path);
     json_t *json = server_error_json(err, vendor, x->id);
     char *body = server_json_dump(json);
     json_decref(json);
@@ -175,6 +200,7 @@ static enum MHD_Result answer_error(server_exchange *x, const server_error *err,
     if (err->retry_seconds) (void)MHD_add_response_header(response, "Retry-After", text);
     /* What fails for a reason of its own fails again. */
     if (err->status == 500) (void)MHD_add_response_header(response, "X-Should-Retry", "false");
+    if (x->allowed[0]) (void)MHD_add_response_header(response, "Allow", x->allowed);
     if (err->status == 401) (void)MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     if (closes) (void)MHD_add_response_header(response, "Connection", "close");
     return queue(x, response);
@@ -220,6 +246,11 @@ static enum MHD_Result answer_stream(server_exchange *x) {
 static enum MHD_Result answer(server_exchange *x, server_reply *reply) {
     x->status = reply->status ? reply->status : 200;
     if (reply->streams) return answer_stream(x);
+    if (!reply->json && !reply->text) {
+        server_error err;
+        (void)server_refuse(&err, 500, NULL, "no memory for the response");
+        return answer_error(x, &err, false);
+    }
     if (!reply->json) return answer_text(x, reply);
     reply->text = server_json_dump(reply->json);
     json_decref(reply->json);
@@ -236,11 +267,6 @@ static enum MHD_Result handle(server_exchange *x) {
     if (strcmp(x->method, "OPTIONS") == 0) {
         reply = (server_reply){.text = "", .constant = true, .type = "text/plain", .status = 204};
         return answer(x, &reply);
-    }
-    /* A body may name the model: its handler holds it. */
-    if (!x->route->open && strcmp(x->route->method, "GET") == 0) {
-        x->holds = server_models_hold(x->server, NULL, &err);
-        if (!x->holds) return answer_error(x, &err, false);
     }
     /* Computing may take longer than a client may be silent. */
     (void)MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
@@ -261,9 +287,37 @@ static server_exchange *begin_exchange(server_http *http, struct MHD_Connection 
     x->begun = server_seconds();
     x->version = header(connection, "Anthropic-Version");
     (void)snprintf(x->method, sizeof x->method, "%s", method);
+    for (char *at = x->method; *at; at++) /* it is printed */
+        if (!isupper((unsigned char)*at)) *at = '?';
     server_random_id("req_", x->id, sizeof x->id);
     atomic_fetch_add(&http->exchanges, 1);
     return x;
+}
+
+static void forget_body(server_http *http, server_exchange *x) {
+    atomic_fetch_sub(&http->body_bytes, x->body_bytes);
+    x->body_bytes = 0;
+    server_text_free(&x->body);
+}
+
+/* A request can only be answered after its body, of which the rest is skipped then.  false: there
+ * is too much of it. */
+static bool take_body(server_http *http, server_exchange *x, const char *data, size_t bytes) {
+    const size_t most = http->server->options.body_bytes;
+    x->received += bytes;
+    if (x->refused) return x->received <= 2 * most;
+    x->body_bytes += bytes;
+    if (x->received > most)
+        x->refused = !server_refuse(&x->refusal, 413, NULL,
+                                    "the body has more than %zu bytes, which are allowed", most);
+    if (atomic_fetch_add(&http->body_bytes, bytes) + bytes > BODIES * most && !x->refused) {
+        x->refused = !server_refuse(&x->refusal, 503, NULL,
+                                    "too many large requests are computed; try again later");
+        x->refusal.retry_seconds = 1;
+    }
+    if (!x->refused) server_text_add(&x->body, data, bytes);
+    if (x->refused) forget_body(http, x);
+    return !x->body.failed;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the parameters are libmicrohttpd's */
@@ -272,27 +326,16 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
                                   size_t *bytes, void **state) {
     server_http *http = ctx;
     server_exchange *x = *state;
-    (void)version;
     if (!x) {
         x = *state = begin_exchange(http, connection, method);
         if (!x) return MHD_NO;
-        if (check(x, path, &x->refusal)) return MHD_YES;
+        if (check(x, path, version, &x->refusal)) return MHD_YES;
         return answer_error(x, &x->refusal, true);
     }
     if (*bytes == 0) return handle(x);
-    if (x->body.length + *bytes > http->server->options.body_bytes) {
-        /* Of a body without a length; it cannot be answered before its end. */
-        if (x->refused) return MHD_NO;
-        x->refused = !server_refuse(&x->refusal, 413, NULL, "the body has more than %zu bytes",
-                                    http->server->options.body_bytes);
-        server_text_free(&x->body);
-    }
-    server_text_add(&x->body, data, *bytes);
-    atomic_fetch_add(&http->body_bytes, *bytes);
-    x->body_bytes += *bytes;
+    const bool goes_on = take_body(http, x, data, *bytes);
     *bytes = 0;
-    if (atomic_load(&http->body_bytes) > BODIES * http->server->options.body_bytes) return MHD_NO;
-    return x->body.failed ? MHD_NO : MHD_YES;
+    return goes_on ? MHD_YES : MHD_NO;
 }
 
 static void print_line(const server_exchange *x) {
@@ -315,7 +358,7 @@ static void on_completed(void *ctx, struct MHD_Connection *connection, void **st
     if (!x) return;
     if (x->job) server_job_end(x->job); /* its result is complete then */
     if (!http->server->options.quiet) print_line(x);
-    atomic_fetch_sub(&http->body_bytes, x->body_bytes);
+    forget_body(http, x);
     server_exchange_deinit(x);
     free(x);
     *state = NULL;

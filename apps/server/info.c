@@ -31,45 +31,59 @@ static json_t *anthropic_model(const server_model *m) {
                      (json_int_t)m->info.context_tokens);
 }
 
-static json_t *model_json(const server_exchange *x) {
+static json_t *loaded_json(const server_exchange *x) {
     return x->version ? anthropic_model(&x->server->model) : openai_model(&x->server->model);
 }
 
-/* The models of a folder that are not loaded are known by name only. */
-static json_t *model_list(const server_exchange *x) {
+/* Models of a folder that are not loaded are known by name only. */
+static json_t *unloaded_json(const server_exchange *x, const char *name) {
+    if (x->version)
+        return json_pack("{s:s, s:s, s:s, s:s}", "type", "model", "id", name, "display_name", name,
+                         "created_at", "1970-01-01T00:00:00Z");
+    return json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", name, "object", "model", "created",
+                     (json_int_t)0, "owned_by", "sluice", "status", "unloaded");
+}
+
+/* The name of the model that is loaded; NULL: none. */
+static const char *loaded_name(server_exchange *x) {
+    return server_exchange_use_present(x) ? x->server->model.id : NULL;
+}
+
+static json_t *model_list(server_exchange *x) {
     const server_models *models = &x->server->models;
-    json_t *list = json_pack("[o]", model_json(x));
-    for (uint32_t i = 0; i < models->count; i++) {
-        const char *name = models->names[i];
-        if (strcmp(name, x->server->model.id) == 0) continue;
-        (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:s}", "id", name,
-                            x->version ? "type" : "object", "model", "owned_by", "sluice",
-                            "created", (json_int_t)x->server->model.created, "display_name", name,
-                            "created_at", "1970-01-01T00:00:00Z", "status", "unloaded"));
-    }
+    const char *loaded = loaded_name(x);
+    json_t *list = loaded ? json_pack("[o]", loaded_json(x)) : json_array();
+    for (uint32_t i = 0; i < models->count; i++)
+        if (!loaded || strcmp(models->names[i], loaded) != 0)
+            (void)json_array_append_new(list, unloaded_json(x, models->names[i]));
     return list;
 }
 
 bool server_handle_models(server_exchange *x, server_reply *reply, server_error *err) {
-    const char *id = x->server->model.id;
+    json_t *list = model_list(x);
+    const size_t count = json_array_size(list);
     (void)err;
-    if (x->version)
-        reply->json = json_pack("{s:o, s:b, s:s, s:s}", "data", model_list(x), "has_more", 0,
-                                "first_id", id, "last_id", id);
-    else
-        reply->json = json_pack("{s:s, s:o}", "object", "list", "data", model_list(x));
+    reply->json =
+        x->version ? json_pack("{s:o, s:b, s:O?, s:O?}", "data", list, "has_more", 0, "first_id",
+                               json_object_get(json_array_get(list, 0), "id"), "last_id",
+                               json_object_get(json_array_get(list, count ? count - 1 : 0), "id"))
+                   : json_pack("{s:s, s:o}", "object", "list", "data", list);
     return true;
 }
 
 bool server_handle_model(server_exchange *x, server_reply *reply, server_error *err) {
-    if (strcmp(x->argument, x->server->model.id) != 0) {
-        (void)server_refuse(err, 404, "model", "there is no model '%s'", x->argument);
-        err->code = "model_not_found";
-        return false;
+    const char *loaded = loaded_name(x);
+    if (loaded && strcmp(x->argument, loaded) == 0) {
+        reply->json = loaded_json(x);
+        return true;
     }
-    reply->json = model_json(x);
-    return true;
+    if (server_models_has(&x->server->models, x->argument)) {
+        reply->json = unloaded_json(x, x->argument);
+        return true;
+    }
+    (void)server_refuse(err, 404, "model", "there is no model '%s'", x->argument);
+    err->code = "model_not_found";
+    return false;
 }
 
 static json_t *defaults_json(const server_model *model) {
@@ -93,9 +107,7 @@ static json_t *options_json(void) {
 
 bool server_handle_props(server_exchange *x, server_reply *reply, server_error *err) {
     const server_model *m = &x->server->model;
-    server_engine_stats stats;
-    (void)err;
-    server_engine_describe(x->server->engine, &stats);
+    if (!server_exchange_look(x, err)) return false;
     reply->json = json_pack(
         "{s:{s:I, s:o}, s:i, s:s, s:s, s:s, s:b, s:b, s:s, s:{s:b, s:b}, s:o}",
         "default_generation_settings", "n_ctx", (json_int_t)m->info.context_tokens, "params",

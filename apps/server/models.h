@@ -10,6 +10,7 @@ enum { SERVER_MOST_MODELS = 256 };
 #define SERVER_NO_MODEL UINT32_MAX
 
 struct server;
+struct server_exchange;
 /* Loads a model, or unloads the one that is loaded (path NULL). */
 typedef bool server_load_fn(struct server *s, const char *path, const char *name, sl_error *err);
 
@@ -30,8 +31,11 @@ void server_models_init(server_models *models);
 void server_models_deinit(server_models *models);
 /* The packs, GGUF files and model folders in a folder; false after filling err. */
 bool server_models_find(server_models *models, const char *folder, sl_error *err);
-/* Holds the model of this name, which is loaded if it has to be; NULL: the one that is there. Where
- * there is only one, every name is its. */
-bool server_models_hold(struct server *s, const char *name, server_error *err);
+/* Holds the model of this name, which is loaded if it has to be; NULL: the one that is there, or
+ * will be when the one that is being loaded is. Where there is only one, every name is its. */
+bool server_models_hold(struct server_exchange *x, const char *name, server_error *err);
+/* Holds the model that is there; false if there is none, or it is being replaced. */
+bool server_models_hold_present(struct server *s);
+bool server_models_has(const server_models *models, const char *name); /* in the folder */
 void server_models_release(struct server *s);
 #endif

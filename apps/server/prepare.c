@@ -10,12 +10,14 @@ enum { MOST_TOKENS_OF_BIAS = 64 }; /* further ones of a text are left out */
 /* ---- The prompt ---- */
 
 static void set_variables(const server_request *r, json_t *variables) {
-    (void)json_object_update(variables, r->variables);
-    if (r->think != SERVER_THINK_DEFAULT) {
+    /* An answer that has begun is not a thought. */
+    const server_think think =
+        r->think == SERVER_THINK_DEFAULT && r->continues ? SERVER_THINK_OFF : r->think;
+    if (think != SERVER_THINK_DEFAULT) {
         /* The names that templates have for it. */
         (void)json_object_set_new(variables, "enable_thinking",
-                                  json_boolean(r->think == SERVER_THINK_ON));
-        (void)json_object_set_new(variables, "thinking", json_boolean(r->think == SERVER_THINK_ON));
+                                  json_boolean(think == SERVER_THINK_ON));
+        (void)json_object_set_new(variables, "thinking", json_boolean(think == SERVER_THINK_ON));
     }
     if (r->tools && r->choice != SERVER_TOOLS_NONE)
         (void)json_object_set(variables, "tools", r->tools);
@@ -35,8 +37,9 @@ static json_t *fit_messages(const server_model *model, const server_request *r, 
         (void)server_refuse(err, 500, NULL, "no memory for the messages");
     else if (sl_messages_for_template(model->model, given, &fit, &cause) != SL_OK)
         (void)server_refuse_status(err, &cause, "messages");
-    else
-        made = json_loads(fit, 0, NULL);
+    else if (!(made = json_loads(fit, 0, NULL)))
+        (void)server_refuse(err, 400, "messages",
+                            "messages: a call's arguments are nested too deep");
     free(given);
     sl_free(fit);
     return made;
@@ -77,7 +80,8 @@ static bool render_messages(const server_model *model, const server_request *r, 
     sl_error cause;
     json_t *messages = fit_messages(model, r, err);
     if (!messages) return false;
-    json_t *variables = json_pack("{s:O}", "messages", messages);
+    json_t *variables = json_copy(r->variables);
+    (void)json_object_set(variables, "messages", messages);
     set_variables(r, variables);
     const bool good = render(model, variables, out, &cause) ||
                       (demote_system(messages) && render(model, variables, out, &cause)) ||
@@ -139,10 +143,10 @@ static bool ids_prompt(const server_model *model, const json_t *list, server_tok
     out->ids = calloc(out->count, sizeof *out->ids);
     if (!out->ids) return server_refuse(err, 500, NULL, "no memory for the prompt");
     json_array_foreach(list, index, id) {
-        const json_int_t value = json_integer_value(id);
+        const json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
         if (value < 0 || value >= model->info.vocab)
-            return server_refuse(err, 400, "prompt", "prompt: %lld is not a token id",
-                                 (long long)value);
+            return server_refuse(err, 400, "prompt", "prompt: its item %zu is not a token id",
+                                 index);
         out->ids[index] = (sl_token)value;
     }
     return true;
@@ -210,6 +214,8 @@ static bool set_lists(const server_model *model, const server_request *r,
     size_t index;
     json_t *item;
     bool good = true;
+    if (json_array_size(r->bias) > model->info.vocab)
+        return server_refuse(err, 400, "logit_bias", "logit_bias: it has more items than tokens");
     const size_t breakers = json_array_size(r->breakers);
     const char **texts = r->breakers ? calloc(breakers + 1, sizeof *texts) : NULL;
     sl_logit_bias *biases =

@@ -197,6 +197,7 @@ static void prompts_are_decoded(void **state) {
     refuses(SERVER_COMPLETIONS, "{\"prompt\":[]}", "prompt", "prompt");
     refuses(SERVER_COMPLETIONS, "{\"prompt\":[1.5]}", "prompt", "prompt");
     refuses(SERVER_COMPLETIONS, "{\"prompt\":\"a\",\"best_of\":3}", "best_of", "best_of");
+    refuses(SERVER_COMPLETIONS, "{\"prompt\":[\"a\",\"b\"],\"n\":65}", "n", "128");
 }
 
 /* ---- Responses ---- */
@@ -281,6 +282,59 @@ static void counting_needs_no_limit(void **state) {
 
 /* ---- Errors ---- */
 
+static void allowed_tools_are_those_that_are_offered(void **state) {
+    (void)state;
+    static const char tools[] = "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\"}},"
+                                "{\"type\":\"function\",\"function\":{\"name\":\"b\"}}]";
+    char text[600];
+    (void)snprintf(
+        text, sizeof text,
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],%s,\"tool_choice\":{\"type\":"
+        "\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[{\"type\":"
+        "\"function\",\"function\":{\"name\":\"b\"}},5]}}}",
+        tools);
+    server_request r = decode(SERVER_CHAT, text);
+    assert_int_equal(r.choice, SERVER_TOOLS_REQUIRED);
+    assert_int_equal(json_array_size(r.tools), 1);
+    assert_string_equal(
+        server_json_string(json_object_get(json_array_get(r.tools, 0), "function"), "name"), "b");
+    server_request_deinit(&r);
+    r = decode(SERVER_RESPONSES,
+               "{\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"name\":\"a\"}],"
+               "\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"auto\","
+               "\"tools\":[{\"type\":\"function\",\"name\":\"a\"}]}}");
+    assert_int_equal(r.choice, SERVER_TOOLS_AUTO);
+    server_request_deinit(&r);
+    (void)snprintf(
+        text, sizeof text,
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],%s,\"tool_choice\":{\"type\":"
+        "\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":[]}}}",
+        tools);
+    refuses(SERVER_CHAT, text, "tool_choice", "no such tool");
+}
+
+/* What other servers have of the chat is read of messages and responses too. */
+static void extensions_are_for_all_endpoints(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        [SERVER_RESPONSES] = "{\"input\":\"x\",\"structured_outputs\":{\"regex\":\"a+\"},"
+                             "\"chat_template_kwargs\":{\"k\":1}}",
+        [SERVER_MESSAGES] =
+            "{\"max_tokens\":5,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],"
+            "\"structured_outputs\":{\"regex\":\"a+\"},"
+            "\"output_config\":{\"effort\":\"low\"},"
+            "\"chat_template_kwargs\":{\"k\":1}}"};
+    for (server_shape shape = SERVER_RESPONSES; shape <= SERVER_MESSAGES; shape++) {
+        server_request r = decode(shape, bodies[shape]);
+        assert_string_equal(r.grammar, "a+");
+        assert_int_equal(r.kind, SL_GRAMMAR_REGEX);
+        assert_int_equal(json_integer_value(json_object_get(r.variables, "k")), 1);
+        /* Effort alone does not make a model think. */
+        assert_int_equal(r.think, SERVER_THINK_DEFAULT);
+        server_request_deinit(&r);
+    }
+}
+
 static void errors_have_the_form_of_their_vendor(void **state) {
     (void)state;
     static const struct {
@@ -322,6 +376,8 @@ int main(void) {
         cmocka_unit_test(items_become_messages),
         cmocka_unit_test(blocks_become_messages),
         cmocka_unit_test(counting_needs_no_limit),
+        cmocka_unit_test(allowed_tools_are_those_that_are_offered),
+        cmocka_unit_test(extensions_are_for_all_endpoints),
         cmocka_unit_test(errors_have_the_form_of_their_vendor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,18 +29,37 @@ server_vendor server_path_vendor(const char *path) {
     return strncmp(without_version(path), "/messages", 9) == 0 ? SERVER_ANTHROPIC : SERVER_OPENAI;
 }
 
+/* The route of files of the page, which is the last one and matches every name. */
+static bool is_file(const server_route *route) {
+    return strcmp(route->path, "/{id}") == 0;
+}
+
+bool server_route_methods(const char *path, char *out, size_t capacity) {
+    char argument[sizeof((server_exchange *)0)->argument];
+    size_t length = 0;
+    out[0] = '\0';
+    path = without_version(path);
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        if (is_file(&routes[i]) || !matches(&routes[i], path, argument, sizeof argument)) continue;
+        const int added =
+            snprintf(out + length, capacity - length, "%s%s", length ? ", " : "", routes[i].method);
+        length += added > 0 && (size_t)added < capacity - length ? (size_t)added : 0;
+    }
+    return length > 0;
+}
+
 const server_route *server_route_find(const char *method, const char *path, char *argument,
                                       size_t capacity, server_error *err) {
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
-    bool other_method = false;
-    path = without_version(path);
+    char methods[32];
+    const bool known = server_route_methods(path, methods, sizeof methods);
+    const char *rest = without_version(path);
     argument[0] = '\0';
-    for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        if (!matches(&routes[i], path, argument, capacity)) continue;
-        if (strcmp(routes[i].method, wanted) == 0) return &routes[i];
-        other_method = true;
-    }
-    if (other_method && strrchr(path, '/') != path)
+    for (size_t i = 0; i < ROUTE_COUNT; i++)
+        if (matches(&routes[i], rest, argument, capacity) &&
+            strcmp(routes[i].method, wanted) == 0 && !(known && is_file(&routes[i])))
+            return &routes[i];
+    if (known)
         (void)server_refuse(err, 405, NULL, "%s %.100s: this method is not allowed", method, path);
     else
         (void)server_refuse(err, 404, NULL, "%s %.100s: there is no such endpoint", method, path);

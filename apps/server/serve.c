@@ -54,6 +54,9 @@ static bool read_lists(const cli_options *options, char *owned[3], server_option
                                 : add_items(owned[i], ",", out->origins, &out->origin_count));
         if (!good) return !cli_misuse(CLI_serve, "at most %d keys or origins", SERVER_MOST_LIST);
     }
+    /* Who asks for a key must not get a server that is open to all. */
+    if (options->api_key && out->key_count == 0)
+        return !cli_misuse(CLI_serve, "--api-key: there is no key in it");
     if (options->api_key_file) {
         owned[2] = cli_read_text(options->api_key_file);
         if (!owned[2]) return false;
@@ -149,14 +152,21 @@ static bool load(server *s, const char *path, const char *name, sl_error *err) {
     return false;
 }
 
-/* The model of the options, or the first of the folder. */
+/* The model of the options, or the first of the folder that can be loaded. */
 static bool load_first(const cli_options *options, server *s) {
     sl_error err;
     if (options->models && !server_models_find(&s->models, options->models, &err))
         return cli_fail(&err) == CLI_OK;
-    const char *path = options->models ? s->models.paths[0] : cli_model_path(options);
-    const char *name = options->models ? s->models.names[0] : options->alias;
-    return path && load(s, path, name, &err);
+    if (!options->models) {
+        const char *path = cli_model_path(options);
+        return path && load(s, path, options->alias, &err);
+    }
+    for (uint32_t i = 0; i < s->models.count; i++) {
+        if (!load(s, s->models.paths[i], s->models.names[i], &err)) continue;
+        s->models.current = i;
+        return true;
+    }
+    return false;
 }
 
 static bool start(server *s, server_http **http, uint16_t *port) {

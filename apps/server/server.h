@@ -38,10 +38,12 @@ typedef struct server_exchange {
     server *server;
     void *connection; /* of http.c */
     const struct server_route *route;
-    char id[48], method[16], path[200], argument[80]; /* argument: what stands for {id} */
+    char id[48], method[16], path[256], argument[160]; /* argument: what stands for {id} */
+    char allowed[32];    /* the methods of the path, if it was asked with another one */
     const char *version; /* of the headers: anthropic-version; NULL: none */
     uint64_t owner;
     server_text body;
+    size_t received;   /* bytes of the body, also of one that is refused */
     size_t body_bytes; /* counted against what all may have */
     double begun, last_sent;
     bool refused;
@@ -79,6 +81,8 @@ typedef struct server_route {
 const server_route *server_route_find(const char *method, const char *path, char *argument,
                                       size_t capacity, server_error *err);
 server_vendor server_path_vendor(const char *path);
+/* The methods of a path, separated by commas; false if it has none. */
+bool server_route_methods(const char *path, char *out, size_t capacity);
 
 /* http.c */
 typedef struct server_http server_http;
@@ -91,8 +95,14 @@ bool server_exchange_gone(const server_exchange *x);
 
 /* generate.c: the next bytes of a stream: their number, 0 at its end, -1 if it breaks off. */
 long server_stream_read(server_exchange *x, char *out, size_t capacity);
+/* The body as a JSON object, which is the caller's; of its bytes nothing is kept. */
+bool server_exchange_parse(server_exchange *x, json_t **out, server_error *err);
 /* Holds the model of this name until the exchange ends; NULL or "": the one that is there. */
 bool server_exchange_use(server_exchange *x, const char *name, server_error *err);
+/* The same if it is there now; false: none is. */
+bool server_exchange_use_present(server_exchange *x);
+/* For what only looks at the model, and is quick: it does not wait for those that want another. */
+bool server_exchange_look(server_exchange *x, server_error *err);
 void server_exchange_deinit(server_exchange *x);
 
 #define ROUTE(METHOD, PATH, HANDLER, ...) server_handler server_handle_##HANDLER;

@@ -2,6 +2,7 @@
 #include "apps/server/server.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static sl_expert_totals totals_of(const server *s) {
     sl_expert_totals totals = {.struct_size = sizeof totals};
@@ -44,7 +45,7 @@ static json_t *memory_json(const server *s) {
 bool server_handle_stats(server_exchange *x, server_reply *reply, server_error *err) {
     const server *s = x->server;
     server_engine_stats e;
-    (void)err;
+    if (!server_exchange_look(x, err)) return false;
     server_engine_describe(s->engine, &e);
     json_t *requests = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "live", (json_int_t)e.live,
                                  "queued", (json_int_t)e.queued, "finished", (json_int_t)e.finished,
@@ -69,6 +70,7 @@ bool server_handle_stats(server_exchange *x, server_reply *reply, server_error *
 
 bool server_handle_stats_experts(server_exchange *x, server_reply *reply, server_error *err) {
     const server *s = x->server;
+    if (!server_exchange_look(x, err)) return false;
     sl_expert_totals totals = totals_of(s);
     const size_t count = (size_t)totals.layers * totals.experts;
     sl_expert_use *uses = calloc(count + 1, sizeof *uses);
@@ -101,11 +103,12 @@ static uint64_t resident_bytes(void) {
     if (!file) return 0;
     if (fscanf(file, "%llu %llu", &pages, &resident) != 2) resident = 0;
     (void)fclose(file);
-    return resident * 4096;
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 bool server_handle_metrics(server_exchange *x, server_reply *reply, server_error *err) {
     const server *s = x->server;
+    if (!server_exchange_look(x, err)) return false;
     const sl_expert_totals t = totals_of(s);
     server_engine_stats e;
     server_text text = {0};

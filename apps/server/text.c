@@ -4,9 +4,7 @@
 #include <string.h>
 
 static bool parse(server_exchange *x, json_t **out, server_error *err) {
-    if (x->body.length == 0) return server_refuse(err, 400, NULL, "the request has no body");
-    *out = server_json_parse(x->body.bytes, x->body.length, err);
-    if (!*out) return false;
+    if (!server_exchange_parse(x, out, err)) return false;
     if (server_exchange_use(x, server_json_string(*out, "model"), err)) return true;
     json_decref(*out);
     return false;

@@ -70,6 +70,12 @@ static void finish(server_writer *w) {
     server_text_print(&w->out, "data: [DONE]\n\n");
 }
 
+static void progress(server_writer *w, json_t *progress) {
+    json_t *made = chunk(w, json_array());
+    (void)json_object_set_new(made, "prompt_progress", progress);
+    server_writer_send(w, NULL, made);
+}
+
 static void fail(server_writer *w, const server_error *err) {
     server_writer_send(w, NULL, server_error_json(err, SERVER_OPENAI, w->id));
     server_text_print(&w->out, "data: [DONE]\n\n");
@@ -141,5 +147,5 @@ static json_t *whole(server_writer *w) {
     return made;
 }
 
-const server_form server_chat_form = {"chatcmpl-", begin,  open, more, NULL,
-                                      end,         finish, fail, NULL, whole};
+const server_form server_chat_form = {"chatcmpl-", begin, open, more,     NULL, end,
+                                      finish,      fail,  NULL, progress, whole};

@@ -2,11 +2,19 @@
 #include "apps/server/writer.h"
 #include <string.h>
 
-/* Lists of a choice: tokens, their log-probabilities, the most likely ones, places in the text. */
+/* Lists of a choice: tokens, their log-probabilities, the most likely ones, places in the text,
+ * which are counted in characters. */
 typedef struct {
     json_t *tokens, *probs, *top, *offsets;
     size_t offset;
 } lists;
+
+static size_t characters(const json_t *text) {
+    const char *at = json_string_value(text);
+    size_t count = 0;
+    for (; at && *at; at++) count += ((unsigned char)*at & 0xc0) != 0x80;
+    return count;
+}
 
 static void lists_add(lists *to, const json_t *token) {
     const json_t *text = json_object_get(token, "token");
@@ -21,7 +29,7 @@ static void lists_add(lists *to, const json_t *token) {
     (void)json_array_append(to->probs, json_object_get(token, "logprob"));
     (void)json_array_append_new(to->top, top);
     (void)json_array_append_new(to->offsets, json_integer((json_int_t)to->offset));
-    to->offset += json_string_length(text);
+    to->offset += characters(text);
 }
 
 static lists lists_begin(size_t offset) {
@@ -78,33 +86,41 @@ static void send(server_writer *w, uint32_t answer, json_t *text, json_t *logpro
                        envelope(w, json_pack("[o]", choice(answer, text, logprobs, finish))));
 }
 
-static void begin(server_writer *w) {
-    for (uint32_t i = 0; w->request->echo && i < w->count; i++) {
-        json_t *text = prompt_text(w, i), *logprobs = NULL;
-        if (w->request->logprobs) {
-            lists prompt = lists_begin(0);
-            lists_add_prompt(w, i, &prompt);
-            logprobs = lists_json(&prompt);
-        }
-        send(w, i, text, logprobs, NULL);
-        json_decref(text);
+/* The prompt, before the first text of an answer: its log-probabilities are known then. */
+static void echo(server_writer *w, uint32_t answer) {
+    server_message *message = &w->messages[answer];
+    json_t *logprobs = NULL;
+    if (!w->request->echo || message->echoed) return;
+    json_t *text = prompt_text(w, answer);
+    message->echoed = true;
+    message->characters = characters(text);
+    if (w->request->logprobs) {
+        lists prompt = lists_begin(0);
+        lists_add_prompt(w, answer, &prompt);
+        logprobs = lists_json(&prompt);
     }
+    send(w, answer, text, logprobs, NULL);
+    json_decref(text);
 }
 
 static void more(server_writer *w, uint32_t answer, server_part *part, const json_t *text) {
     const json_t *fresh = w->messages[answer].fresh, *token;
     json_t *logprobs = NULL;
     size_t index;
+    (void)part;
+    echo(w, answer);
     if (json_array_size(fresh)) {
-        lists new = lists_begin(part->text.length - json_string_length(text));
+        lists new = lists_begin(w->messages[answer].characters);
         json_array_foreach(fresh, index, token) lists_add(&new, token);
         logprobs = lists_json(&new);
     }
+    w->messages[answer].characters += characters(text);
     send(w, answer, (json_t *)text, logprobs, NULL);
 }
 
 static void end(server_writer *w, uint32_t answer) {
     json_t *empty = json_string("");
+    echo(w, answer);
     send(w, answer, empty, NULL, server_finish_reason(w->messages[answer].result->finish));
     json_decref(empty);
 }
@@ -117,6 +133,12 @@ static void finish(server_writer *w) {
         server_writer_send(w, NULL, last);
     }
     server_text_print(&w->out, "data: [DONE]\n\n");
+}
+
+static void progress(server_writer *w, json_t *progress) {
+    json_t *made = envelope(w, json_array());
+    (void)json_object_set_new(made, "prompt_progress", progress);
+    server_writer_send(w, NULL, made);
 }
 
 static void fail(server_writer *w, const server_error *err) {
@@ -157,5 +179,5 @@ static json_t *whole(server_writer *w) {
     return made;
 }
 
-const server_form server_completions_form = {"cmpl-", begin,  NULL, more, NULL,
-                                             end,     finish, fail, NULL, whole};
+const server_form server_completions_form = {"cmpl-", NULL, NULL, more,     NULL, end,
+                                             finish,  fail, NULL, progress, whole};

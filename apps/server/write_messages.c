@@ -150,5 +150,5 @@ static json_t *whole(server_writer *w) {
     return made;
 }
 
-const server_form server_messages_form = {"msg_", begin,  open, more, close,
-                                          NULL,   finish, fail, wait, whole};
+const server_form server_messages_form = {"msg_", begin, open, more, close, NULL,
+                                          finish, fail,  wait, NULL, whole};

@@ -203,9 +203,20 @@ static void fail(server_writer *w, const server_error *err) {
          json_pack("{s:o}", "response", response_json(w, w->messages[0].result, err)));
 }
 
+/* Clients that wait for an event get this one again. */
+static void wait(server_writer *w) {
+    send(w, "response.in_progress", json_pack("{s:o}", "response", response_json(w, NULL, NULL)));
+}
+
+static void progress(server_writer *w, json_t *progress) {
+    send(w, "response.in_progress",
+         json_pack("{s:o, s:o}", "response", response_json(w, NULL, NULL), "prompt_progress",
+                   progress));
+}
+
 static json_t *whole(server_writer *w) {
     return response_json(w, w->messages[0].result, NULL);
 }
 
-const server_form server_responses_form = {"resp_", begin,  open, more, close,
-                                           NULL,    finish, fail, NULL, whole};
+const server_form server_responses_form = {"resp_", begin, open, more,     close, NULL,
+                                           finish,  fail,  wait, progress, whole};

@@ -1,4 +1,5 @@
 #include "apps/server/writer.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -107,7 +108,8 @@ static void take_text(server_writer *w, const server_event *event, server_part_k
     server_part *part = part_of(w, event->answer, kind);
     if (!part) return;
     server_text_add(&part->text, event->data, event->bytes);
-    if (kind == SERVER_PART_CONTENT && w->request->logprobs)
+    /* Streams repeat them at the end of a part or not at all. */
+    if (kind == SERVER_PART_CONTENT && (!w->request->stream || w->form->close))
         (void)json_array_extend(part->logprobs, message->fresh);
     if (w->request->stream) {
         json_t *text = server_json_text(event->data, event->bytes);
@@ -124,7 +126,12 @@ static void take_call(server_writer *w, const server_event *event) {
     if (!part) return;
     const size_t id = strnlen(event->data, event->bytes);
     part->call = event->call;
-    (void)snprintf(part->id, sizeof part->id, "%.*s", (int)id, event->data);
+    /* The same letters with the prefix of the vendor. */
+    const bool other =
+        w->request->shape == SERVER_MESSAGES && id > 5 && strncmp(event->data, "call_", 5) == 0;
+    const size_t skipped = other ? 5 : 0;
+    (void)snprintf(part->id, sizeof part->id, "%s%.*s", other ? "toolu_" : "", (int)(id - skipped),
+                   event->data + skipped);
     if (id < event->bytes)
         (void)snprintf(part->name, sizeof part->name, "%.*s", (int)(event->bytes - id - 1),
                        event->data + id + 1);
@@ -145,8 +152,10 @@ static json_t *token_json(const server_model *model, const sl_logprob *item) {
     json_t *list = json_array();
     for (size_t i = 0; i < bytes; i++)
         (void)json_array_append_new(list, json_integer((unsigned char)text[i]));
-    return json_pack("{s:o, s:f, s:o}", "token", server_json_text(text, bytes), "logprob",
-                     item->logprob, "bytes", list);
+    /* JSON has no infinity; the vendors write this for what cannot be. */
+    const double logprob = isfinite(item->logprob) ? item->logprob : -9999;
+    return json_pack("{s:o, s:f, s:o}", "token", server_json_text(text, bytes), "logprob", logprob,
+                     "bytes", list);
 }
 
 /* In the form of the chat, which the other forms are made from. */
@@ -239,27 +248,30 @@ void server_writer_finish(server_writer *w) {
 
 void server_writer_ping(server_writer *w) {
     const uint32_t place = w->job ? server_job_place(w->job) : 0;
-    if (w->begun && w->form->wait)
-        w->form->wait(w);
-    else if (place)
+    sl_ticket_state state;
+    if (place)
         server_text_print(&w->out, ": place %u in the queue\n\n", place);
-    else
+    else if (w->job && server_job_progress(w->job, &state) && state.phase == SL_TICKET_PREFILL)
+        server_text_print(&w->out, ": %zu of %zu tokens of the prompt\n\n",
+                          (size_t)state.prompt_done, (size_t)state.prompt_tokens);
+    else if (!w->form->wait)
         server_text_print(&w->out, ": waiting\n\n");
+    if (!w->form->wait) return;
+    begin(w);
+    w->form->wait(w);
 }
 
 void server_writer_progress(server_writer *w, const sl_ticket_state *state) {
-    const bool chunks = w->request->shape == SERVER_CHAT || w->request->shape == SERVER_COMPLETIONS;
-    if (!w->request->progress || !chunks || w->begun || state->phase != SL_TICKET_PREFILL ||
+    if (!w->form->progress || state->phase != SL_TICKET_PREFILL ||
         state->prompt_done == w->progress)
         return;
     w->progress = state->prompt_done;
-    server_writer_send(
-        w, NULL,
-        json_pack("{s:s, s:s, s:I, s:s, s:[], s:{s:I, s:I, s:I, s:f}}", "id", w->id, "object",
-                  "chat.completion.chunk", "created", (json_int_t)w->created, "model", w->model->id,
-                  "choices", "prompt_progress", "total", (json_int_t)state->prompt_tokens, "cache",
+    if (w->form->wait) begin(w); /* its first event comes first */
+    w->form->progress(
+        w,
+        json_pack("{s:I, s:I, s:I, s:f}", "total", (json_int_t)state->prompt_tokens, "cache",
                   (json_int_t)state->reused, "processed", (json_int_t)state->prompt_done, "time_ms",
-                  w->job ? (server_seconds() - w->job->answers[0].began) * 1e3 : 0));
+                  w->job ? (server_seconds() - w->job->answers[0].began) * 1e3 : 0.0));
 }
 
 json_t *server_writer_whole(server_writer *w) {
@@ -272,7 +284,10 @@ server_usage server_writer_usage(const server_writer *w) {
     server_usage usage = {0};
     for (uint32_t i = 0; i < w->count; i++) {
         const server_result *result = w->messages[i].result;
-        if (!result) continue;
+        if (!result) { /* nothing has come yet */
+            if (w->job && i % w->request->n == 0) usage.prompt += w->job->answers[i].prompt_count;
+            continue;
+        }
         if (w->messages[i].complete) { /* until then they are the engine's */
             usage.tokens += result->tokens;
             usage.reasoning += result->reasoning_tokens;

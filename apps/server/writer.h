@@ -22,6 +22,8 @@ typedef struct {
     bool open;            /* the last part goes on */
     json_t *fresh;        /* log-probabilities of tokens whose text follows */
     json_t *prompt_probs; /* a list for each token of the prompt but the first */
+    size_t characters;    /* of the text so far, the echo included (completions) */
+    bool echoed;          /* (completions) */
     bool complete;
     const server_result *result;
 } server_message;
@@ -38,7 +40,8 @@ typedef struct {
     void (*end)(server_writer *w, uint32_t answer);
     void (*finish)(server_writer *w);
     void (*fail)(server_writer *w, const server_error *err);
-    void (*wait)(server_writer *w); /* nothing has come for a while */
+    void (*wait)(server_writer *w); /* nothing has come for a while; it has begun */
+    void (*progress)(server_writer *w, json_t *progress); /* takes the reference */
     json_t *(*whole)(server_writer *w);
 } server_form;
 extern const server_form server_chat_form, server_completions_form, server_responses_form,
@@ -67,7 +70,8 @@ void server_writer_deinit(server_writer *w);
 void server_writer_take(server_writer *w, const server_event *events);
 /* After the last event: the end of the stream. */
 void server_writer_finish(server_writer *w);
-/* Nothing has come for a while: keeps the connection alive, and tells the place in the queue. */
+/* Nothing has come for a while: keeps the connection alive, and tells the place in the queue or how
+ * much of the prompt is computed.  Clients that count only events get one. */
 void server_writer_ping(server_writer *w);
 /* How much of the prompt is computed, if the request wants to know. */
 void server_writer_progress(server_writer *w, const sl_ticket_state *state);

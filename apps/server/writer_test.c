@@ -1,5 +1,6 @@
 /* writer_test.c - Events of a job in the forms of all endpoints, streamed and whole. */
 #include "apps/server/writer.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -313,6 +314,87 @@ static void responses_have_numbered_events(void **state) {
     close_stage(&s);
 }
 
+/* ---- What is told while nothing comes ---- */
+
+static void silence_has_events_where_clients_wait_for_them(void **state) {
+    (void)state;
+    static const char *const wanted[] = {
+        [SERVER_CHAT] = "",
+        [SERVER_COMPLETIONS] = "",
+        [SERVER_RESPONSES] = "response.created response.in_progress response.in_progress "
+                             "response.in_progress response.output_item.added "
+                             "response.content_part.added response.output_text.delta",
+        [SERVER_MESSAGES] = "message_start ping ping content_block_start content_block_delta"};
+    for (server_shape shape = 0; shape < SERVER_SHAPE_COUNT; shape++) {
+        stage s;
+        open_stage(&s, shape, true);
+        server_writer_ping(&s.writer);
+        server_writer_ping(&s.writer);
+        if (wanted[shape][0]) {
+            tell(&s, SERVER_EVENT_CONTENT, "a", 1);
+            has_types(&s, wanted[shape]);
+        } else {
+            assert_string_equal(s.writer.out.bytes, ": waiting\n\n: waiting\n\n");
+        }
+        close_stage(&s);
+    }
+}
+
+static void progress_has_the_form_of_its_stream(void **state) {
+    (void)state;
+    static const char *const objects[] = {
+        [SERVER_CHAT] = "chat.completion.chunk", [SERVER_COMPLETIONS] = "text_completion"};
+    const sl_ticket_state half = {.struct_size = sizeof half,
+                                  .phase = SL_TICKET_PREFILL,
+                                  .prompt_tokens = 10,
+                                  .prompt_done = 5};
+    char type[64];
+    for (server_shape shape = 0; shape <= SERVER_COMPLETIONS; shape++) {
+        stage s;
+        open_stage(&s, shape, true);
+        server_writer_progress(&s.writer, &half);
+        server_writer_progress(&s.writer, &half); /* it is not repeated */
+        const char *at = s.writer.out.bytes;
+        json_t *event = next_event(&at, type, sizeof type);
+        is_text(event, "object", objects[shape]);
+        is_whole(event, "prompt_progress.processed", 5);
+        assert_string_equal(at, "");
+        json_decref(event);
+        close_stage(&s);
+    }
+    stage s;
+    open_stage(&s, SERVER_RESPONSES, true);
+    server_writer_progress(&s.writer, &half);
+    has_types(&s, "response.created response.in_progress response.in_progress");
+    close_stage(&s);
+}
+
+/* ---- Log-probabilities ---- */
+
+static void places_are_counted_in_characters(void **state) {
+    (void)state;
+    const sl_logprob likely = {.token = 1, .logprob = -0.5f},
+                     never = {.token = 1, .logprob = -INFINITY};
+    char type[64];
+    stage s;
+    open_stage(&s, SERVER_COMPLETIONS, true);
+    s.request.logprobs = true;
+    tell(&s, SERVER_EVENT_LOGPROBS, (const char *)&likely, sizeof likely);
+    tell(&s, SERVER_EVENT_CONTENT, "\xc3\xa4\xe2\x82\xac", 5);
+    tell(&s, SERVER_EVENT_LOGPROBS, (const char *)&never, sizeof never);
+    tell(&s, SERVER_EVENT_CONTENT, "b", 1);
+    const char *at = s.writer.out.bytes;
+    json_t *first = next_event(&at, type, sizeof type);
+    json_t *second = next_event(&at, type, sizeof type);
+    is_whole(first, "choices.0.logprobs.text_offset.0", 0);
+    is_whole(second, "choices.0.logprobs.text_offset.0", 2);
+    json_t *prob = at_path(second, "choices.0.logprobs.token_logprobs.0");
+    assert_true(json_number_value(prob) == -9999);
+    json_decref(first);
+    json_decref(second);
+    close_stage(&s);
+}
+
 static void failures_end_a_stream(void **state) {
     (void)state;
     static const char *const wanted[] = {"\"type\":\"server_error\"", "\"type\":\"server_error\"",
@@ -340,6 +422,9 @@ int main(void) {
         cmocka_unit_test(messages_have_blocks_in_order),
         cmocka_unit_test(stops_have_the_names_of_each_api),
         cmocka_unit_test(responses_have_numbered_events),
+        cmocka_unit_test(silence_has_events_where_clients_wait_for_them),
+        cmocka_unit_test(progress_has_the_form_of_its_stream),
+        cmocka_unit_test(places_are_counted_in_characters),
         cmocka_unit_test(failures_end_a_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,10 +13,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(__file__))
-from support import PROGRAM, SLOW, Server, chat, check, events, finish, read_answer  # noqa: E402
+from support import CHAT, PROGRAM, SLOW, Server, chat, check, events, finish, head, read_answer  # noqa: E402
 
 QUESTION = "What is 17 + 25?"
-CHAT = "/v1/chat/completions"
 
 # (name, path, body, status, part of the message)
 MALFORMED = [
@@ -102,6 +101,27 @@ MALFORMED = [
      "encoding_format"),
     ("tokenize a number", "/tokenize", {"content": 5}, 400, "content"),
     ("detokenize a word", "/detokenize", {"tokens": ["a"]}, 400, "tokens"),
+    ("ids and texts", "/v1/embeddings", {"input": [1, "a"]}, 400, "token id"),
+    ("texts within ids", "/v1/embeddings", {"input": [["a"]]}, 400, "token id"),
+    ("answers to many prompts", "/v1/completions", {"prompt": ["a"] * 64, "n": 3}, 400, "n:"),
+    ("arguments that are nested deep", CHAT, {"messages": [{"role": "user", "content": "x"}, {
+        "role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments":
+                                             '{"a":' + "[" * 2046 + "]" * 2046 + "}"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "x"}]}, 400, "deep"),
+    ("arguments that are nested less", CHAT, {"messages": [{"role": "user", "content": "x"}, {
+        "role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments":
+                                             '{"a":' + "[" * 1000 + "]" * 1000 + "}"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "x"}]}, 400, "deep"),
+    ("a deep schema", CHAT, ('{"messages":[{"role":"user","content":"x"}],"json_schema":' + '{"items":' * 1500 + "{}"
+                             + "}" * 1500 + "}").encode(), 400, "deep"),
+    ("a deep regex", CHAT, chat("x", structured_outputs={"regex": "(" * 2000 + "a" + ")" * 2000}), 400, "deep"),
+    ("a bias for each token, twice", CHAT, chat("x", logit_bias=[[1, 1]] * 9000), 400, "more items"),
+    ("an endless bias", CHAT, chat("x", logit_bias={"5": 1e300}), 400, "logit_bias"),
+    ("a long stop", CHAT, chat("x", stop="a" * 100000), 400, "stop"),
+    ("a grammar of messages", "/v1/messages", chat("x", max_tokens=5, grammar="root ::= ("), 400, ""),
+    ("a regex of responses", "/v1/responses", {"input": "x", "structured_outputs": {"regex": "(("}}, 400, ""),
+    ("template variables of messages", "/v1/messages", chat("x", max_tokens=5, chat_template_kwargs=5), 400,
+     "chat_template_kwargs"),
     ("no such endpoint", "/v1/nothing", {}, 404, "no such endpoint"),
 ]
 
@@ -115,51 +135,6 @@ def test_malformed(server):
                  sorted(error) == ["code", "message", "param", "type"])
         check(f"malformed: {name}", got == status and message in error.get("message", "") and shape,
               f"{got} {answer}")
-
-
-def head(*lines):
-    return ("\r\n".join(lines) + "\r\n\r\n").encode()
-
-
-def test_framing(server):
-    host = "Host: localhost"
-    body = json.dumps(chat(QUESTION)).encode()
-    smuggled = b"GET /props HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    post = f"POST {CHAT} HTTP/1.1"
-    cases = [
-        ("length and encoding", head(post, host, f"Content-Length: {len(body)}",
-                                     "Transfer-Encoding: chunked") + b"0\r\n\r\n" + smuggled, 400),
-        ("two lengths", head(post, host, f"Content-Length: {len(body)}", "Content-Length: 0")
-         + body + smuggled, 400),
-        ("the same length twice", head(post, host, f"Content-Length: {len(body)}",
-                                       f"Content-Length: {len(body)}") + body, 400),
-        ("a length with a sign", head(post, host, "Content-Length: +5") + b"hello", 400),
-        ("a negative length", head(post, host, "Content-Length: -5"), 400),
-        ("a list of lengths", head(post, host, "Content-Length: 5, 5") + b"hello", 400),
-        ("a huge length", head(post, host, "Content-Length: 99999999999"), 413),
-        ("no host", head("GET /health HTTP/1.1"), 400),
-        ("an escape in the path", head("GET /v1/%6dodels HTTP/1.1", host), 400),
-        ("a NUL escape in the path", head("GET /health%00 HTTP/1.1", host), 400),
-        ("a control character in the path", b"GET /hea\x01lth HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-        ("garbage", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
-        ("large headers", head("GET /health HTTP/1.1", host, "X: " + "a" * 200000), 431),
-        ("a bad chunk", head(post, host, "Transfer-Encoding: chunked") + b"zz\r\n", 400),
-    ]
-    for name, data, status in cases:
-        got, _, text = server.raw(data)
-        once = b"HTTP/1.1 200" not in text  # what was smuggled is not answered
-        check(f"framing: {name}", got in (status, 0) and once and (got or status != 200), got)
-    got, _, _ = server.raw(head(post, host, "Transfer-Encoding: chunked", "Connection: close")
-                           + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
-    check("framing: a chunked body", got == 200, got)
-    got, _, _ = server.raw(head("HEAD / HTTP/1.1", host, "Connection: close"))
-    check("framing: HEAD /", got == 200, got)
-    got, answer = server.json("GET", "/v1/models?beta=true&x=%00")
-    check("framing: a query is ignored", got == 200, answer)
-    got, _, _ = server.request("PUT", CHAT, {})
-    check("framing: another method", got == 405, got)
-    got, answer = server.json("POST", "/chat/completions", chat(QUESTION))
-    check("paths without /v1", got == 200, answer)
 
 
 def test_answers(server):
@@ -201,6 +176,16 @@ def test_answers(server):
         check(f"samplers: {sorted(fields)}", got == 200 and answer["usage"]["completion_tokens"] > 2, answer)
     _, answer = server.json("POST", CHAT, chat(QUESTION, logit_bias=[["42", False]]))
     check("a text that is banned", "42" not in answer["choices"][0]["message"]["content"], answer)
+    _, _, body = server.request("POST", "/v1/completions", {
+        "prompt": ["Once upon", "The brave fox"], "n": 2, "echo": True, "logprobs": 1, "max_tokens": 2, "stream": True})
+    echoes = {}
+    for choice in (json.loads(d)["choices"][0] for _, d in events(body) if d != "[DONE]"):
+        echoes.setdefault(choice["index"], choice)
+    check("echo: each stream begins with its prompt", [echoes[i]["text"] for i in range(4)] ==
+          ["Once upon"] * 2 + ["The brave fox"] * 2, echoes)
+    check("echo: with all log-probabilities of it", all(
+        "".join(c["logprobs"]["tokens"]) == c["text"] and None not in c["logprobs"]["token_logprobs"][1:]
+        for c in echoes.values()), echoes)
     # An agent: a long prompt, twenty tools, streamed; the second turn reuses the first.
     tools = [{"type": "function", "function": {
         "name": f"tool_{i}", "description": "Does something. " * 4, "strict": False, "parameters": {
@@ -367,6 +352,10 @@ def test_thinking(folder):
         check("a thought is no content", message["reasoning_content"] and tokens > 0, message)
         message, tokens = ask(reasoning_effort="none")
         check("no thought", "reasoning_content" not in message and message["content"] and tokens == 0, message)
+        _, answer = server.json("POST", CHAT, {"max_tokens": 20, "temperature": 0, "messages": [
+            {"role": "user", "content": QUESTION}, {"role": "assistant", "content": "17 + 25"}]})
+        message = answer["choices"][0]["message"]
+        check("what is continued is no thought", "reasoning_content" not in message and message["content"], message)
         message, tokens = ask(reasoning_budget_tokens=4, response_format=form)
         check("a schema after a thought", message["reasoning_content"] and
               isinstance(json.loads(message["content"])["warm"], bool), message)
@@ -410,20 +399,42 @@ def test_half_requests():
         check("64 idle connections", got == 200, answer)
         for s in idle + [half]:
             s.close()
-        check("a large body", server.request("POST", CHAT, b"x" * 200000)[0] in (413, 0))
-        with contextlib.closing(server.connect()) as s:
-            s.sendall(head(f"POST {CHAT} HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked"))
-            with contextlib.suppress(OSError):
-                for _ in range(30):
-                    s.sendall(b"2000\r\n" + b"x" * 8192 + b"\r\n")
-                s.sendall(b"0\r\n\r\n")
-            check("a large chunked body", read_answer(s, False)[0] in (413, 0))
         # a connection that is reset
         s = server.connect()
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.sendall(head(f"POST {CHAT} HTTP/1.1", "Host: localhost", "Content-Length: 50"))
         s.close()
         check("it still answers", server.request("GET", "/health")[0] == 200)
+
+
+def test_embeddings(folder):
+    """One session: texts of one request between requests that generate, which do not wait for all of them."""
+    with Server("--parallel", "1", "--quiet", model=os.path.join(folder, "model.sluice")) as server:
+        texts = [f"text {i} " + "word " * 40 for i in range(30)]
+        done = []
+
+        def embed():
+            got, answer = server.json("POST", "/v1/embeddings", {"input": texts})
+            done.append((got, [d["embedding"] for d in answer.get("data", [])]))
+
+        thread = threading.Thread(target=embed)
+        thread.start()
+        time.sleep(0.2 * SLOW)
+        got, answer = server.json("POST", CHAT, chat(QUESTION, max_tokens=2))
+        check("a question beside embeddings", got == 200 and not done, (answer, len(done)))
+        thread.join()
+        got, answer = server.json("POST", "/v1/embeddings", {"input": texts[7], "encoding_format": "float"})
+        alone = answer["data"][0]["embedding"]
+        check("embeddings beside a question are those of alone", done[0][0] == 200 and len(done[0][1]) == 30 and
+              max(abs(a - b) for a, b in zip(alone, done[0][1][7])) < 1e-6, done[0][0])
+        s = server.connect()
+        data = json.dumps({"input": texts * 8}).encode()
+        s.sendall(head("POST /v1/embeddings HTTP/1.1", "Host: localhost", f"Content-Length: {len(data)}") + data)
+        time.sleep(0.1)
+        s.close()
+        began = time.monotonic()
+        got, answer = server.json("POST", "/v1/embeddings", {"input": "a"})
+        check("embeddings end when their client goes", got == 200 and time.monotonic() - began < 5 * SLOW, answer)
 
 
 def test_turns(folder):
@@ -477,6 +488,29 @@ def test_models(folder):
         got, answer = ask("broken")
         check("a model that is broken", got == 400 and answer["error"]["param"] == "model", answer)
         check("no model is loaded then", server.request("GET", "/props")[0] == 503)
+        got, answer = server.json("GET", "/v1/models")
+        check("models where none is loaded", got == 200 and
+              [m["status"] for m in answer["data"]] == ["unloaded"] * 3, answer)
+        got, answer = server.json("GET", "/v1/models/b")
+        check("one that is not loaded", got == 200 and answer["status"] == "unloaded", answer)
+        # Who only looks does not bring back what is being replaced.
+        ask("a")
+        looks, seen = threading.Event(), []
+
+        def look():
+            while not looks.wait(0.002):
+                seen.append(server.request("GET", "/stats")[0])
+
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        got, answer = ask("b")
+        looks.set()
+        for thread in threads:
+            thread.join()
+        _, answer = server.json("GET", "/v1/models")
+        check("looking does not load", got == 200 and set(seen) == {200} and answer["data"][0]["id"] == "b" and
+              "status" not in answer["data"][0], answer)
         results = []
         threads = [threading.Thread(target=lambda n=n: results.append((n, ask(n)[1].get("model"))))
                    for n in ["a", "b"] * 4]
@@ -485,6 +519,20 @@ def test_models(folder):
         for thread in threads:
             thread.join()
         check("two models at once", all(a == b for a, b in results), results)
+        # A client that goes away while it waits for a model does not load it.
+        busy = open_stream(server, dict(LONG, model="b"))
+        busy.recv(200)
+        waits = open_stream(server, dict(LONG, model="a"))
+        time.sleep(0.3)
+        began = time.monotonic()
+        check("looking does not wait either", requests_now(server)["live"] == 1 and time.monotonic() - began < 2 * SLOW)
+        waits.close()
+        time.sleep(1)
+        busy.close()
+        wait_until(lambda: requests_now(server)["live"] == 0)
+        time.sleep(0.3)
+        _, answer = server.json("GET", "/v1/models")
+        check("gone while it waits for a model", answer["data"][0]["id"] == "b", answer)
         check("SIGTERM with several models", server.stop() == 0)
 
 
@@ -539,7 +587,6 @@ def main():
     with Server("--cors", "https://chat.example", "--queue", "100") as server:
         test_answers(server)
         test_malformed(server)
-        test_framing(server)
         test_who(server)
         check("a line for each request", any("POST /v1/chat/completions 200" in line for line in server.log))
         check("no prompts in the log", not any("17 + 25" in line for line in server.log))
@@ -547,6 +594,7 @@ def main():
     test_keys()
     with tempfile.TemporaryDirectory() as folder:
         test_vanishing(folder)
+        test_embeddings(folder)
         test_turns(folder)
         test_models(folder)
         test_end(folder)

@@ -12,6 +12,7 @@ import threading
 PROGRAM = os.environ.get("SLUICE_PROGRAM", "build/sluice")
 MODEL = os.environ.get("SLUICE_SERVED", "models/fable")
 SLOW = 8 if os.environ.get("SLUICE_SANITIZED") else 1
+CHAT = "/v1/chat/completions"
 failures = []
 
 
@@ -158,3 +159,7 @@ def events(body):
 
 def chat(text, **more):
     return {"messages": [{"role": "user", "content": text}], **more}
+
+
+def head(*lines):
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
