@@ -1,6 +1,9 @@
 """Objects of the library that Python owns."""
 
+import atexit
 import ctypes
+import os
+import threading
 import weakref
 from typing import Any, Dict, List, Optional, Set, Tuple
 
@@ -54,15 +57,18 @@ class Handle:
     returns.
     """
 
-    __slots__ = ("_as_parameter_", "_resource", "__weakref__")
+    __slots__ = ("_as_parameter_", "_resource", "_finalizer", "lost", "__weakref__")
 
     def __init__(self, pointer: int, destroy: Any, keeps: "Tuple[Handle, ...]" = ()) -> None:
         self._as_parameter_ = ctypes.c_void_p(pointer)
         self._resource: _Resource = _Resource(
             pointer, destroy, tuple(one._resource for one in keeps)
         )
+        self.lost = ""  # why it can no longer be used
         live[destroy.__name__] = live.get(destroy.__name__, 0) + 1
-        weakref.finalize(self, self._resource.leave, 0)
+        self._finalizer = weakref.finalize(self, self._resource.leave, 0)
+        self._finalizer.atexit = False
+        _handles.add(self)
 
     def keep(self, other: "Handle") -> None:
         """From now on it borrows that one too."""
@@ -71,6 +77,29 @@ class Handle:
     def hold(self, value: Any) -> None:
         """The value lives until the pointer is released."""
         self._resource.held.append(value)
+
+
+_handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """A process that was forked has copies of objects, without the threads that belong to them."""
+    for handle in list(_handles):
+        handle.lost = "belongs to the process that was forked: open it in this one"
+        handle._resource.pointer.clear()
+
+
+def _release_all() -> None:
+    """At the end of the program.  A daemon thread may be in a call: then it is left as it is."""
+    if any(one.daemon for one in threading.enumerate()):
+        return
+    for handle in list(_handles):
+        handle.lost = "was closed at the end of the program"
+        handle._finalizer()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+atexit.register(_release_all)
 
 
 def create(destroy: Any, function: Any, *arguments: Any, keeps: Tuple[Handle, ...] = ()) -> Handle:
@@ -89,11 +118,13 @@ class Owner:
         handle = self._handle
         if handle is None:
             raise InvalidError(f"the {type(self).__name__.lower()} is closed")
+        if handle.lost:
+            raise InvalidError(f"the {type(self).__name__.lower()} {handle.lost}")
         return handle
 
     @property
     def closed(self) -> bool:
-        return self._handle is None
+        return self._handle is None or bool(self._handle.lost)
 
     def close(self) -> None:
         """Releases the object; what was closed already stays closed."""

@@ -3,6 +3,7 @@
 import ctypes
 import inspect
 import keyword
+import os
 import re
 from collections import OrderedDict, namedtuple
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -168,6 +169,7 @@ def _apply(
 
 # A program that runs is not here, so that each is used by one thread.
 _programs: "OrderedDict[Any, Program]" = OrderedDict()
+os.register_at_fork(after_in_child=_programs.clear)  # they belong to the other process
 
 
 def _run_now(op: Op, operands: List[Any], options: Dict[str, Any], results: Optional[int]) -> Any:

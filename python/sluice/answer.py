@@ -42,7 +42,7 @@ def generate(
     finish: Callable[[Run], Result],
 ) -> Generator[Piece, None, None]:
     """Borrows a session, brings it to the prompt, and yields the pieces of the answer."""
-    with model._pool.borrow(model, tokens) as session:
+    with model._pool.borrow(model, tokens, lambda: state.cancelled) as session:
         state.session = session
         try:
             if state.cancelled:  # while it waited

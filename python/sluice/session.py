@@ -9,7 +9,7 @@ from ._handle import Handle, Owner, create
 from ._interrupt import cancellable
 from ._library import call, fill, lib
 from .errors import CancelledError, InvalidError, error_of
-from .sampling import Sampler, allowed_words, text, token_array
+from .sampling import Sampler, allowed_words, as_count, text, token_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,8 @@ class Session(Owner):
 
     def __init__(self, model: "Model", *, chunk_tokens: int = 0, checkpoints: int = 0) -> None:
         options = fill(d.sl_session_options)
-        options.chunk_tokens, options.checkpoints = chunk_tokens, checkpoints
+        options.chunk_tokens = as_count("chunk_tokens", chunk_tokens)
+        options.checkpoints = as_count("checkpoints", checkpoints)
         self._adopt(model, model._make_session(options))
 
     @classmethod
@@ -72,21 +73,22 @@ class Session(Owner):
 
     def _compute(self, function: Any, *arguments: Any, long: bool = True) -> None:
         """function(session, *arguments, err); Ctrl-C cancels it if it is long."""
-        handle = self._live()
+        self._live()
         stale, self._stale = self._stale, False
 
+        # No frame keeps the handle: tracebacks live long in notebooks, and would keep the session.
         def work() -> None:
             try:
-                call(function, handle, *arguments)
+                call(function, self._live(), *arguments)
             except CancelledError:
                 if not stale:
                     self._stale = False
                     raise
-                call(function, handle, *arguments)
+                call(function, self._live(), *arguments)
 
         def cancel() -> None:
             self._stale = True
-            lib.sl_session_cancel(handle)
+            lib.sl_session_cancel(self._live())
 
         if long:
             cancellable(cancel, work)
@@ -155,7 +157,7 @@ class Session(Owner):
 
     def rewind(self, length: int) -> None:
         """Truncates the sequence to its first `length` tokens."""
-        self._compute(lib.sl_session_rewind, length)
+        self._compute(lib.sl_session_rewind, as_count("length", length))
 
     def cancel(self) -> None:
         """Ends the running call with CancelledError; if none is running, the next one."""
