@@ -5,6 +5,7 @@ import inspect
 import keyword
 import os
 import re
+import textwrap
 from collections import OrderedDict, namedtuple
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -89,7 +90,7 @@ class _Default(str):
 
 def _document(op: Op) -> str:
     lines = [
-        op.summary,
+        *textwrap.wrap(op.summary, 92, break_long_words=False, break_on_hyphens=False),
         "",
         f"Operands: {' '.join(op.inputs) or 'none'}",
         f"Results: {' '.join(op.outputs)}",
