@@ -136,7 +136,7 @@ static void print_bash(void) {
         "_sluice_words() { mapfile -t COMPREPLY < <(compgen -W \"$2\" -- \"$1\"); }\n"
         "_sluice_files() { compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$1\"); "
         "}\n"
-        "# A name may have a colon, which divides words: what comes before it is there already.\n"
+        "# A name may have a colon, which divides words: what comes before it has been typed.\n"
         "_sluice_models() {\n"
         "    compopt -o filenames\n"
         "    mapfile -t COMPREPLY < <(compgen -f -- \"$1\"\n"
