@@ -224,6 +224,13 @@ class SizedProgram:
         self._programs: Dict[Tuple[int, ...], Program] = {}
         self._inputs: List[str] = [item.name for item in graph.items() if item.kind == "input"]
 
+    def __repr__(self) -> str:
+        def shape(name: str) -> str:
+            sizes = (getattr(size, "name", size) for size in self._shapes[name])
+            return f"{name}: [{', '.join(map(str, sizes))}]"
+
+        return f"<sluice.SizedProgram ({', '.join(map(shape, self._shapes))})>"
+
     def sizes_of(self, given: Mapping[str, Any]) -> Dict[str, int]:
         """The size of each symbol, from the shapes of inputs."""
         sizes: Dict[str, int] = {}

@@ -229,6 +229,7 @@ def test_symbolic_sizes() -> None:
         given = numbers(count, 4)
         assert np.allclose(program(given), given @ graph._weights["w"], rtol=1e-5)
     assert len(program._programs) == 3
+    assert repr(program) == "<sluice.SizedProgram (x: [rows, 4])>"
     with pytest.raises(TypeError, match="input 'x' is missing"):
         program()
 

@@ -203,7 +203,8 @@ if sys.argv[2] == "daemon":
 
 @pytest.mark.parametrize("script", [[FORK], [END, "daemon"], [END, "plain"]])
 def test_processes_end_well(fable: str, script: List[str]) -> None:
-    command = [sys.executable, "-c", script[0], fable, *script[1:]]
+    quiet = ["-W", "ignore::DeprecationWarning"]  # of os.fork, since Python 3.12
+    command = [sys.executable, *quiet, "-c", script[0], fable, *script[1:]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
