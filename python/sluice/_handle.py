@@ -23,8 +23,10 @@ class _Resource:
 
     __slots__ = ("pointer", "destroy", "keeps", "users", "held")
 
-    def __init__(self, pointer: int, destroy: Any, keeps: "Tuple[_Resource, ...]") -> None:
-        self.pointer: List[int] = [pointer]
+    def __init__(
+        self, pointer: ctypes.c_void_p, destroy: Any, keeps: "Tuple[_Resource, ...]"
+    ) -> None:
+        self.pointer = [pointer]
         self.destroy, self.keeps = destroy, keeps
         self.users: Set[int] = {0}
         self.held: List[Any] = []  # what the library calls back
@@ -43,7 +45,8 @@ class _Resource:
             pointer = self.pointer.pop()
         except IndexError:
             return
-        self.destroy(pointer)
+        if pointer.value:
+            self.destroy(pointer)
         live[self.destroy.__name__] -= 1
         self.held.clear()
         for one in self.keeps:
@@ -59,8 +62,10 @@ class Handle:
 
     __slots__ = ("_as_parameter_", "_resource", "_finalizer", "lost", "__weakref__")
 
-    def __init__(self, pointer: int, destroy: Any, keeps: "Tuple[Handle, ...]" = ()) -> None:
-        self._as_parameter_ = ctypes.c_void_p(pointer)
+    def __init__(
+        self, pointer: ctypes.c_void_p, destroy: Any, keeps: "Tuple[Handle, ...]" = ()
+    ) -> None:
+        self._as_parameter_ = pointer
         self._resource: _Resource = _Resource(
             pointer, destroy, tuple(one._resource for one in keeps)
         )
@@ -103,10 +108,11 @@ atexit.register(_release_all)
 
 
 def create(destroy: Any, function: Any, *arguments: Any, keeps: Tuple[Handle, ...] = ()) -> Handle:
-    """Calls function(*arguments, out, err), and owns what it makes."""
+    """Calls function(*arguments, out, err), and owns what it makes, also if Ctrl-C comes then."""
     out = ctypes.c_void_p()
+    made = Handle(out, destroy, keeps)
     call(function, *arguments, ctypes.byref(out))
-    return Handle(out.value or 0, destroy, keeps)
+    return made
 
 
 class Owner:

@@ -48,12 +48,15 @@ def generate(
             if state.cancelled:  # while it waited
                 raise CancelledError("the answer was cancelled before it began")
             state.run = run = Run(model, session, options, len(tokens))
+            run.cancelled = lambda: state.cancelled
             session.sync(tokens)
+            if state.cancelled:
+                raise CancelledError("the answer was cancelled")
             yield from pieces(run)
             session.end_turn()
         finally:
             state.session = None
-            session._stale = state.cancelled  # perhaps after the last call
+            session._stale |= state.cancelled  # perhaps after the last call
     state.result = finish(run)
 
 

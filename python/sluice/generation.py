@@ -144,6 +144,7 @@ class Run:
             self.constraint = Constraint(options.grammar, model._grammar_vocabulary(), model._vocab)
         # Whether the grammar holds for the next token; chat waits for the end of the thoughts.
         self.constrained: Callable[[], bool] = lambda: True
+        self.cancelled: Callable[[], bool] = lambda: False
 
     def choose(self) -> Iterator[int]:
         """The tokens of the answer without the one that ends it."""
@@ -183,7 +184,7 @@ class Run:
 
     def _fail(self, status: int, error: Any) -> None:
         """Raises, except for a cancel that was meant for an earlier call."""
-        if status != d.SL_CANCELLED or not self.session._stale:
+        if status != d.SL_CANCELLED or not self.session._stale or self.cancelled():
             raise error_of(status, error)
         self.session._stale = False
 

@@ -4,7 +4,7 @@ import gc
 import threading
 import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ._handle import Handle
 from .errors import CancelledError, InvalidError
@@ -25,7 +25,9 @@ class SessionPool:
         self._most = most
         self._all: weakref.WeakSet[Session] = weakref.WeakSet()
         self._idle: List[Tuple[Handle, bool]] = []
-        self.borrowed: Dict[Session, int] = {}  # by the thread that each answer began in
+        # By the thread that each answer began in.  A session that nothing refers to is not in use,
+        # whatever interrupted its return.
+        self.borrowed: weakref.WeakKeyDictionary[Session, int] = weakref.WeakKeyDictionary()
         self._freed = threading.Condition()
 
     def add(self, session: Session) -> None:
@@ -112,7 +114,7 @@ class SessionPool:
     def give_back(self, sessions: Sequence[Session]) -> None:
         with self._freed:
             for session in sessions:
-                del self.borrowed[session]
+                self.borrowed.pop(session, None)
                 if not session.closed:
                     self._idle.append((session._live(), session._stale))
                     session.close()

@@ -61,7 +61,8 @@ class Session(Owner):
         self.model = model
         self._handle = handle
         self._samplers: Dict[Tuple[Tuple[str, Any], ...], Sampler] = {}
-        self._stale = False  # a cancel was sent to a call that had ended
+        # Perhaps a cancel was sent to a call that had ended, and not every call ends by one.
+        self._stale = False
         self._token, self._error = d.sl_token(), d.sl_error()
         model._pool.add(self)
 
@@ -74,21 +75,25 @@ class Session(Owner):
     def _compute(self, function: Any, *arguments: Any, long: bool = True) -> None:
         """function(session, *arguments, err); Ctrl-C cancels it if it is long."""
         self._live()
-        stale, self._stale = self._stale, False
+        stale, interrupted = self._stale, False
 
         # No frame keeps the handle: tracebacks live long in notebooks, and would keep the session.
         def work() -> None:
-            try:
-                call(function, self._live(), *arguments)
-            except CancelledError:
-                if not stale:
-                    self._stale = False
-                    raise
-                call(function, self._live(), *arguments)
+            nonlocal stale
+            while True:
+                try:
+                    call(function, self._live(), *arguments)
+                    return
+                except CancelledError:
+                    if interrupted or not stale:
+                        raise
+                    stale = self._stale = False
 
         def cancel() -> None:
-            self._stale = True
+            nonlocal interrupted
+            interrupted = True
             lib.sl_session_cancel(self._live())
+            self._stale = True  # perhaps; a mark too many is harmless
 
         if long:
             cancellable(cancel, work)
@@ -203,8 +208,8 @@ class Session(Owner):
         token, error, handle = self._token, self._error, chosen._live()
         status = function(self._live(), handle, mask, ctypes.byref(token), ctypes.byref(error))
         if status == d.SL_CANCELLED and self._stale:
+            self._stale = False
             status = function(self._live(), handle, mask, ctypes.byref(token), ctypes.byref(error))
-        self._stale = False
         if status:
             raise error_of(status, error)
         return int(token.value)

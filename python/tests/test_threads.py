@@ -248,6 +248,42 @@ def test_an_interrupt_is_raised_promptly(fable: str, work: str) -> None:
     assert child.wait(20) == 0
 
 
+STORM = """
+import random, signal, sys, threading
+import sluice
+model = sluice.Model(sys.argv[1])
+def interrupt(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+random.seed(2)
+count = 0
+for turn in range(160):
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.02))
+            if turn % 2:
+                model.perplexity([5] * 1500)
+            else:
+                model.generate("Once", max_tokens=100, ignore_eos=True)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        count += 1
+    if turn % 40 == 39:
+        assert model.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join(20)  # of one that was given up before it began
+print(count > 40, threading.active_count())
+"""
+
+
+def test_interrupts_at_any_moment_leave_the_model_usable(fable: str) -> None:
+    command = [sys.executable, "-c", STORM, fable]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True 1\n"), done.stderr
+
+
 def use_everything(path: str) -> None:
     with sluice.Model(path, sessions=2) as model:
         model.generate("Once", max_tokens=3, regex="[a-z]+", stop=["q"], logprobs=1)
