@@ -49,6 +49,8 @@ endif()
 install(DIRECTORY include/sluice TYPE INCLUDE FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(DIRECTORY models/fable DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/models)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/sluice RENAME copyright)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/sluice
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg")
 install(FILES ${CMAKE_BINARY_DIR}/said/sluice.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${CMAKE_BINARY_DIR}/said/completion.bash RENAME sluice
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
@@ -69,6 +71,7 @@ file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(tools/sluice.pc.in sluice.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/sluice.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 configure_file(cmake/cpack.cmake.in cpack.cmake @ONLY)
+file(CONFIGURE OUTPUT triggers CONTENT "activate-noawait ldconfig\n") # of the Debian package
 if(TARGET tests) # of what is installed
     add_dependencies(tests package)
 endif()

@@ -13,7 +13,7 @@ here.
 import re
 import sys
 from pathlib import Path
-from typing import List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 NUMBERS = {
     "int": "c_int",
@@ -62,7 +62,7 @@ class Headers:
             self._read(texts[name])
 
     @staticmethod
-    def _depth(name: str, texts: dict) -> Tuple[int, str]:
+    def _depth(name: str, texts: Dict[str, str]) -> Tuple[int, str]:
         """How many headers come before it, so that types are declared before they are used."""
         seen, waiting = set(), [name]
         while waiting:

@@ -1,10 +1,12 @@
 /* catalog.c - The models on this machine, from the table of places where programs keep them. */
 #include "apps/cli/catalog.h"
 #include "apps/cli/cli.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The folder is `below` in the folder that the environment variable names; without a variable it is
  * `below` itself. */
@@ -106,8 +108,19 @@ static void scan_places(cli_catalog *catalog) {
                         cli_catalog_text(catalog, "%s", bundled));
 }
 
+/* Whether the user can read it; false after a message. */
+static bool is_folder(const char *path) {
+    struct stat info;
+    const bool found = stat(path, &info) == 0;
+    if (found && !S_ISDIR(info.st_mode)) errno = ENOTDIR;
+    if (found && S_ISDIR(info.st_mode) && access(path, R_OK | X_OK) == 0) return true;
+    (void)cli_fail_text("%s: %s", path, strerror(errno));
+    return false;
+}
+
 bool cli_catalog_read(const char *folder, cli_catalog *out) {
     *out = (cli_catalog){.place = folder};
+    if (folder && !is_folder(folder)) return false;
     if (folder)
         cli_scan_tree(out, folder);
     else

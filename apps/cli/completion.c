@@ -136,14 +136,19 @@ static void print_bash(void) {
         "_sluice_words() { mapfile -t COMPREPLY < <(compgen -W \"$2\" -- \"$1\"); }\n"
         "_sluice_files() { compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$1\"); "
         "}\n"
+        "# A name may have a colon, which divides words: what comes before it has been typed.\n"
         "_sluice_models() {\n"
         "    compopt -o filenames\n"
         "    mapfile -t COMPREPLY < <(compgen -f -- \"$1\"\n"
         "        compgen -W \"$(\"${COMP_WORDS[0]}\" list --names 2>/dev/null)\" -- \"$1\")\n"
+        "    if [[ $1 == *:* && $COMP_WORDBREAKS == *:* ]]; then\n"
+        "        COMPREPLY=(\"${COMPREPLY[@]#\"${1%\"${1##*:}\"}\"}\"); fi\n"
         "}\n"
         "_sluice() {\n"
-        "    local command=${COMP_WORDS[1]} cur=${COMP_WORDS[COMP_CWORD]}"
-        " prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+        "    local command=${COMP_WORDS[1]} cur=${COMP_WORDS[COMP_CWORD]} at=$COMP_CWORD prev\n"
+        "    while ((at > 2)) && [[ ${COMP_WORDS[at]} == : || ${COMP_WORDS[at-1]} == : ]]; do\n"
+        "        ((at--)); cur=${COMP_WORDS[at]}$cur; done\n"
+        "    prev=${COMP_WORDS[at-1]}\n"
         "    COMPREPLY=()\n"
         "    if ((COMP_CWORD == 1)); then\n"
         "        _sluice_words \"$cur\" \"",
@@ -153,7 +158,7 @@ static void print_bash(void) {
                 "        return\n"
                 "    fi\n"
                 "    if [[ $cur == \"=\" ]]; then cur=\n"
-                "    elif [[ $prev == \"=\" ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+                "    elif [[ $prev == \"=\" ]]; then prev=${COMP_WORDS[at-2]}; fi\n"
                 "    case $command:$prev in\n",
                 stdout);
     for (int i = 0; i < cli_option_count; i++)
@@ -188,9 +193,10 @@ static void zsh_action(kind what) {
 }
 
 static void zsh_option(const cli_option *o) {
+    const bool repeats = o->repeats && o->value; /* a second flag would say the same */
     (void)fputs(" \\\n        ", stdout);
-    if (o->letter && !o->repeats) (void)printf("'(-%c --%s)'", o->letter, o->name);
-    if (o->repeats) (void)fputs("'*'", stdout);
+    if (o->letter && !repeats) (void)printf("'(-%c --%s)'", o->letter, o->name);
+    if (repeats) (void)fputs("'*'", stdout);
     if (o->letter)
         (void)printf("{-%c%s,--%s%s}", o->letter, o->value ? "+" : "", o->name,
                      o->value ? "=" : "");
@@ -257,7 +263,8 @@ static void print_zsh(void) {
                 "    shift words\n"
                 "    ((CURRENT--))\n"
                 "    case $command in\n"
-                "    help) _describe command commands ;;\n",
+                "    help) commands+=('config:options that a file sets')\n"
+                "        _describe command commands ;;\n",
                 stdout);
     for (int c = 0; c < CLI_COMMAND_COUNT; c++) zsh_command((cli_command)c);
     (void)fputs("    esac\n"
@@ -298,8 +305,11 @@ static void fish_command(const cli_command_row *row) {
     (void)puts("'");
     const kind what = kind_of_arguments(row);
     if (what == FILES) return;
-    (void)printf("complete -c sluice -n '__sluice_is %s'%s", row->name,
-                 what == NOTHING ? " -f" : " -a '");
+    (void)printf("complete -c sluice -n '__sluice_%s %s'%s", what == WORDS ? "first" : "is",
+                 row->name,
+                 what == NOTHING ? " -f"
+                 : what == WORDS ? " -f -a '"
+                                 : " -a '");
     if (what == MODELS) (void)fputs("(sluice list --names 2>/dev/null)", stdout);
     if (what == WORDS) print_argument_words(row);
     (void)puts(what == NOTHING ? "" : "'");
@@ -311,7 +321,14 @@ static void print_fish(void) {
                "function __sluice_is\n"
                "    set -l words (commandline -opc)\n"
                "    test (count $words) -gt 1; and contains -- $words[2] $argv\n"
-               "end");
+               "end\n"
+               "function __sluice_first; test (count (commandline -opc)) -eq 2; and __sluice_is "
+               "$argv; end\n"
+               "complete -c sluice -n __sluice_begins -f -a help -d 'explain a command'\n"
+               "complete -c sluice -n __sluice_begins -f -a version -d 'print the version'");
+    (void)fputs("complete -c sluice -n '__sluice_is help' -f -a '", stdout);
+    print_command_names(" ");
+    (void)puts(" config'");
     for (int c = 0; c < CLI_COMMAND_COUNT; c++) fish_command(&cli_command_table[c]);
     for (int i = 0; i < cli_option_count; i++)
         if (cli_option_table[i].name) fish_option(&cli_option_table[i]);

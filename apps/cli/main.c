@@ -1,4 +1,5 @@
 /* main.c - sluice, the program. */
+#include "apps/cli/closest.h"
 #include "apps/cli/config.h"
 #include <signal.h>
 #include <string.h>
@@ -31,7 +32,13 @@ static int find_command(const char *name) {
 }
 
 static int unknown(const char *name) {
-    (void)cli_fail_text("there is no command '%s'; sluice --help lists the commands", name);
+    cli_closest closest;
+    cli_closest_begin(&closest, name, strlen(name));
+    for (int c = 0; c < CLI_COMMAND_COUNT; c++) cli_closest_add(&closest, commands[c].name);
+    if (closest.found)
+        (void)cli_fail_text("there is no command '%s'; did you mean %s?", name, closest.found);
+    else
+        (void)cli_fail_text("there is no command '%s'; sluice --help lists the commands", name);
     return CLI_USAGE;
 }
 

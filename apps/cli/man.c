@@ -136,5 +136,7 @@ int cli_run_man(const cli_options *options) {
     put_term("1", "A failure, which one line on standard error explains.");
     put_term("2", "A mistake on the command line or in the configuration file.");
     put_term("130", "Interrupted.");
+    (void)puts(".SH SEE ALSO\n"
+               "The guides, such as docs/server.md, are in share/doc/sluice of the installation.");
     return CLI_OK;
 }

@@ -1,5 +1,6 @@
 /* options.c - Parsing of command lines, from one table. */
 #include "apps/cli/options.h"
+#include "apps/cli/closest.h"
 #include "apps/cli/config.h"
 #include "apps/cli/sampling.h"
 #include <stdarg.h>
@@ -122,12 +123,45 @@ static bool take_argument(cli_command command, const char *word, cli_options *ou
     return apply(command, o, name, word, out);
 }
 
+/* What options of other programs are called here, where the letters do not tell. */
+static const char *const other_names[][2] = {{"max-tokens", "predict"},
+                                             {"ctx-size", "context"},
+                                             {"num-ctx", "context"},
+                                             {"max-kv-size", "context"},
+                                             {"reverse-prompt", "stop"}};
+
+/* The option that may have been meant by a name, or NULL. */
+static const char *meant_option(cli_command command, const char *name, size_t bytes) {
+    cli_closest closest;
+    for (size_t i = 0; i < sizeof other_names / sizeof other_names[0]; i++) {
+        const char *ours = other_names[i][1];
+        if (strlen(other_names[i][0]) == bytes && strncmp(other_names[i][0], name, bytes) == 0 &&
+            find(command, ours, strlen(ours), 0))
+            return ours;
+    }
+    cli_closest_begin(&closest, name, bytes);
+    for (int i = 0; i < cli_option_count; i++)
+        if (cli_option_serves(&cli_option_table[i], command))
+            cli_closest_add(&closest, cli_option_table[i].name);
+    return closest.found;
+}
+
+/* Blames a word that the command does not have as an option. */
+static void refuse_option(cli_command command, const char *word) {
+    const char *name = word + strspn(word, "-");
+    const char *meant = meant_option(command, name, strcspn(name, "="));
+    if (meant)
+        (void)cli_misuse(command, "unknown option '%s'; did you mean --%s?", word, meant);
+    else
+        (void)cli_misuse(command, "unknown option '%s'", word);
+}
+
 /* Takes the option at words[*at], and its value; false after a message. */
 static bool take_option(cli_command command, int count, char **words, int *at, cli_options *out) {
     const char *word = words[*at], *value;
     const cli_option *o = read_option(command, word, &value);
     if (!o || (value && !o->value)) {
-        (void)cli_misuse(command, "unknown option '%s'", word);
+        refuse_option(command, word);
         return false;
     }
     if (o->value && !value) {

@@ -1,6 +1,9 @@
 """Objects of the library that Python owns."""
 
+import atexit
 import ctypes
+import os
+import threading
 import weakref
 from typing import Any, Dict, List, Optional, Set, Tuple
 
@@ -20,8 +23,10 @@ class _Resource:
 
     __slots__ = ("pointer", "destroy", "keeps", "users", "held")
 
-    def __init__(self, pointer: int, destroy: Any, keeps: "Tuple[_Resource, ...]") -> None:
-        self.pointer: List[int] = [pointer]
+    def __init__(
+        self, pointer: ctypes.c_void_p, destroy: Any, keeps: "Tuple[_Resource, ...]"
+    ) -> None:
+        self.pointer = [pointer]
         self.destroy, self.keeps = destroy, keeps
         self.users: Set[int] = {0}
         self.held: List[Any] = []  # what the library calls back
@@ -40,7 +45,8 @@ class _Resource:
             pointer = self.pointer.pop()
         except IndexError:
             return
-        self.destroy(pointer)
+        if pointer.value:
+            self.destroy(pointer)
         live[self.destroy.__name__] -= 1
         self.held.clear()
         for one in self.keeps:
@@ -54,15 +60,20 @@ class Handle:
     returns.
     """
 
-    __slots__ = ("_as_parameter_", "_resource", "__weakref__")
+    __slots__ = ("_as_parameter_", "_resource", "_finalizer", "lost", "__weakref__")
 
-    def __init__(self, pointer: int, destroy: Any, keeps: "Tuple[Handle, ...]" = ()) -> None:
-        self._as_parameter_ = ctypes.c_void_p(pointer)
+    def __init__(
+        self, pointer: ctypes.c_void_p, destroy: Any, keeps: "Tuple[Handle, ...]" = ()
+    ) -> None:
+        self._as_parameter_ = pointer
         self._resource: _Resource = _Resource(
             pointer, destroy, tuple(one._resource for one in keeps)
         )
+        self.lost = ""  # why it can no longer be used
         live[destroy.__name__] = live.get(destroy.__name__, 0) + 1
-        weakref.finalize(self, self._resource.leave, 0)
+        self._finalizer = weakref.finalize(self, self._resource.leave, 0)
+        self._finalizer.atexit = False
+        _handles.add(self)
 
     def keep(self, other: "Handle") -> None:
         """From now on it borrows that one too."""
@@ -73,11 +84,35 @@ class Handle:
         self._resource.held.append(value)
 
 
+_handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """A process that was forked has copies of objects, without the threads that belong to them."""
+    for handle in list(_handles):
+        handle.lost = "belongs to the process that was forked: open it in this one"
+        handle._resource.pointer.clear()
+
+
+def _release_all() -> None:
+    """At the end of the program.  A daemon thread may be in a call: then it is left as it is."""
+    if any(one.daemon for one in threading.enumerate()):
+        return
+    for handle in list(_handles):
+        handle.lost = "was closed at the end of the program"
+        handle._finalizer()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+atexit.register(_release_all)
+
+
 def create(destroy: Any, function: Any, *arguments: Any, keeps: Tuple[Handle, ...] = ()) -> Handle:
-    """Calls function(*arguments, out, err), and owns what it makes."""
+    """Calls function(*arguments, out, err), and owns what it makes, also if Ctrl-C comes then."""
     out = ctypes.c_void_p()
+    made = Handle(out, destroy, keeps)
     call(function, *arguments, ctypes.byref(out))
-    return Handle(out.value or 0, destroy, keeps)
+    return made
 
 
 class Owner:
@@ -89,11 +124,13 @@ class Owner:
         handle = self._handle
         if handle is None:
             raise InvalidError(f"the {type(self).__name__.lower()} is closed")
+        if handle.lost:
+            raise InvalidError(f"the {type(self).__name__.lower()} {handle.lost}")
         return handle
 
     @property
     def closed(self) -> bool:
-        return self._handle is None
+        return self._handle is None or bool(self._handle.lost)
 
     def close(self) -> None:
         """Releases the object; what was closed already stays closed."""

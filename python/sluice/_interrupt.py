@@ -6,6 +6,45 @@ from typing import Any, Callable, List, Optional, TypeVar
 T = TypeVar("T")
 
 
+class _Work:
+    """Work in a thread of its own, which does not begin after it was given up."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work: Optional[Callable[[], Any]] = work
+        self._lock = threading.Lock()
+        self._begun = self._given_up = False
+        self._ended = threading.Event()
+        self.results: List[Any] = []
+        self.problems: List[BaseException] = []
+
+    def run(self) -> None:
+        with self._lock:
+            if self._given_up or self._work is None:
+                return
+            self._begun = True
+        try:
+            self.results.append(self._work())
+        except BaseException as error:  # raised again in the thread that waits
+            self.problems.append(error)
+        finally:
+            self._work = None  # what it refers to is free when the wait ends
+            self._ended.set()
+
+    def give_up(self) -> bool:
+        """Whether it has not begun, and never will."""
+        with self._lock:
+            self._given_up = True
+            return not self._begun
+
+    def start_and_wait(self) -> None:
+        thread = threading.Thread(target=self.run, name="sluice")
+        thread.start()
+        self._ended.wait()
+
+    def wait(self) -> None:
+        self._ended.wait()
+
+
 def cancellable(cancel: Callable[[], Any], work: Callable[[], T]) -> T:
     """Does the work; what a signal raises meanwhile cancels it, and is raised when it has ended.
 
@@ -14,32 +53,26 @@ def cancellable(cancel: Callable[[], Any], work: Callable[[], T]) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
-    results: List[T] = []
-    problem: List[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:  # raised again in the thread that waits
-            problem.append(error)
-
-    worker = threading.Thread(target=run, name="sluice")
-    worker.start()
-    interrupt = _wait(worker, cancel)
-    if interrupt is not None:
-        raise interrupt
-    if problem:
-        raise problem[0]
-    return results[0]
-
-
-def _wait(worker: threading.Thread, cancel: Callable[[], Any]) -> Optional[BaseException]:
-    """Until the worker has ended; the first exception that a signal raised meanwhile."""
+    run = _Work(work)
     interrupt: Optional[BaseException] = None
-    while worker.is_alive():
-        try:
-            worker.join()
-        except BaseException as error:
-            interrupt = interrupt or error
-            cancel()
-    return interrupt
+    try:
+        waits: Callable[[], None] = run.start_and_wait
+        while True:
+            try:
+                waits()
+                break
+            except BaseException as error:
+                interrupt = interrupt or error
+                waits = run.wait
+                if run.give_up():
+                    break
+                cancel()
+        if interrupt is not None:
+            raise interrupt
+        if run.problems:
+            raise run.problems.pop()
+        result: T = run.results.pop()
+        return result
+    finally:  # an exception would refer to itself through these
+        run.problems.clear()
+        del interrupt

@@ -57,6 +57,7 @@ def call(function: Any, *arguments: Any) -> None:
     error = d.sl_error()
     status = function(*arguments, ctypes.byref(error))
     if status:
+        del arguments  # a traceback that is kept does not keep handles
         raise error_of(status, error)
 
 

@@ -3,7 +3,9 @@
 import ctypes
 import inspect
 import keyword
+import os
 import re
+import textwrap
 from collections import OrderedDict, namedtuple
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -88,7 +90,7 @@ class _Default(str):
 
 def _document(op: Op) -> str:
     lines = [
-        op.summary,
+        *textwrap.wrap(op.summary, 92, break_long_words=False, break_on_hyphens=False),
         "",
         f"Operands: {' '.join(op.inputs) or 'none'}",
         f"Results: {' '.join(op.outputs)}",
@@ -168,6 +170,7 @@ def _apply(
 
 # A program that runs is not here, so that each is used by one thread.
 _programs: "OrderedDict[Any, Program]" = OrderedDict()
+os.register_at_fork(after_in_child=_programs.clear)  # they belong to the other process
 
 
 def _run_now(op: Op, operands: List[Any], options: Dict[str, Any], results: Optional[int]) -> Any:

@@ -42,18 +42,21 @@ def generate(
     finish: Callable[[Run], Result],
 ) -> Generator[Piece, None, None]:
     """Borrows a session, brings it to the prompt, and yields the pieces of the answer."""
-    with model._pool.borrow(model, tokens) as session:
+    with model._pool.borrow(model, tokens, lambda: state.cancelled) as session:
         state.session = session
         try:
             if state.cancelled:  # while it waited
                 raise CancelledError("the answer was cancelled before it began")
             state.run = run = Run(model, session, options, len(tokens))
+            run.cancelled = lambda: state.cancelled
             session.sync(tokens)
+            if state.cancelled:
+                raise CancelledError("the answer was cancelled")
             yield from pieces(run)
             session.end_turn()
         finally:
             state.session = None
-            session._stale = state.cancelled  # perhaps after the last call
+            session._stale |= state.cancelled  # perhaps after the last call
     state.result = finish(run)
 
 

@@ -80,8 +80,9 @@ class _Request:
             return False
         error = d.sl_error()
         status = lib.sl_ticket_status(self.ticket, ctypes.byref(error))
-        if self.problem is not None:
-            raise self.problem
+        problem, self.problem = self.problem, None
+        if problem is not None:
+            raise problem
         if status:
             raise error_of(status, error)
         self._read(state)

@@ -4,7 +4,18 @@ import codecs
 import ctypes
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Union,
+)
 
 from . import _declarations as d
 from ._handle import create
@@ -83,7 +94,15 @@ def as_messages(messages: Messages) -> List[Dict[str, Any]]:
     """A text is the message of a user."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
-    return [one.to_dict() if isinstance(one, Message) else dict(one) for one in messages]
+    if isinstance(messages, (bytes, Mapping)) or not isinstance(messages, Iterable):
+        kind = type(messages).__name__
+        raise TypeError(f"messages: expected a text or a list of messages, got {kind}")
+    made = []
+    for one in messages:
+        if not isinstance(one, (Message, Mapping)):
+            raise TypeError(f"messages: expected a Message or a dict, got {one!r}")
+        made.append(one.to_dict() if isinstance(one, Message) else dict(one))
+    return made
 
 
 class _Parser:

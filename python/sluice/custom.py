@@ -1,6 +1,7 @@
 """Ops of one's own: Python functions that programs call."""
 
 import ctypes
+from functools import partial
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 import numpy as np
@@ -9,6 +10,7 @@ from . import _declarations as d
 from ._handle import create
 from ._library import call, fill, lib
 from .arrays import Array, dtype_name, numpy_dtype
+from .errors import Problems
 from .program import TensorType
 
 Function = Callable[..., Any]
@@ -21,6 +23,7 @@ class CustomOps:
 
     def __init__(self) -> None:
         self.handle = create(lib.sl_custom_ops_destroy, lib.sl_custom_ops_create)
+        self.problems: Problems = []
         self._count = 0
 
     def add(self, function: Function, results: Results) -> str:
@@ -29,14 +32,15 @@ class CustomOps:
         op = fill(d.sl_custom_op)
         fields: Dict[str, Any] = {one[0]: one[1] for one in d.sl_custom_op._fields_}
         op.name = name = f"python{self._count}".encode()
-        op.shape = fields["shape"](_guard(lambda *given: _infer(results, *given)))
-        op.kernel = fields["kernel"](_guard(lambda *given: _compute(function, *given)))
+        shape, kernel = partial(_infer, results), partial(_compute, function)
+        op.shape = fields["shape"](_guard(shape, self.problems))
+        op.kernel = fields["kernel"](_guard(kernel, self.problems))
         self.handle.hold(op)
         call(lib.sl_custom_ops_add, self.handle, ctypes.byref(op))
         return name.decode()
 
 
-def _guard(work: Callable[..., None]) -> Callable[..., int]:
+def _guard(work: Callable[..., None], problems: Problems) -> Callable[..., int]:
     """A callback: what it raises is the error of the call."""
 
     def callback(_: Any, *given: Any) -> int:
@@ -44,6 +48,7 @@ def _guard(work: Callable[..., None]) -> Callable[..., int]:
             work(*given[:-1])
             return d.SL_OK
         except BaseException as error:
+            problems.append(error)
             text = f"custom op: {type(error).__name__}: {error}".encode()
             if given[-1]:
                 given[-1].contents.status = d.SL_INVALID

@@ -1,6 +1,7 @@
 """Exceptions: one class for each status of the library."""
 
-from typing import Dict, Type
+from contextlib import contextmanager
+from typing import Dict, Iterator, List, Type
 
 from . import _declarations as d
 
@@ -84,3 +85,23 @@ _OF_STATUS: Dict[int, Type[Error]] = {
 def error_of(status: int, error: d.sl_error) -> Error:
     """The exception for a call that failed."""
     return _OF_STATUS.get(status, Error)(error.message.decode("utf-8", "replace"))
+
+
+#: What Python functions have raised that the library called.
+Problems = List[BaseException]
+
+
+@contextmanager
+def raised_in(*customs: Problems) -> Iterator[None]:
+    """What Python functions raise in a call is the cause of its error, or Ctrl-C itself."""
+    for problems in customs:
+        problems.clear()
+    try:
+        yield
+    except Error as error:
+        causes = [cause for problems in customs for cause in problems]
+        for problems in customs:
+            problems.clear()
+        if causes and not isinstance(causes[0], Exception):
+            raise causes.pop(0) from None
+        raise error from (causes.pop(0) if causes else None)

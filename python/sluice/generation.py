@@ -8,8 +8,10 @@ from typing import (
     Any,
     Callable,
     Dict,
+    Iterable,
     Iterator,
     List,
+    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -21,7 +23,7 @@ from ._handle import Handle, create
 from ._library import lib, next_by
 from .errors import error_of
 from .grammar import KEYWORDS, Constraint, Grammar, grammar_of
-from .sampling import Sampler, check_names
+from .sampling import Sampler, as_bytes, as_count, check_names
 from .session import Session
 
 if TYPE_CHECKING:
@@ -65,8 +67,10 @@ class Completion(str):
     #: complete.
     parsed: Any
 
-    def __new__(cls, text: str, run: "Run") -> "Completion":
+    def __new__(cls, text: str, run: "Optional[Run]" = None) -> "Completion":
         made = super().__new__(cls, text)
+        if run is None:  # a copy, which gets its attributes by itself
+            return made
         made.tokens, made.finish_reason = run.tokens, run.finish_reason
         made.prompt_tokens, made.seed, made.logprobs = run.prompt_tokens, run.seed, run.logprobs
         made.parsed = run.parse(text)
@@ -81,20 +85,29 @@ class Options:
         check_names(options, MORE)
         self.grammar: Optional[Grammar] = grammar_of(options)
         self.max_tokens: Optional[int] = options.pop("max_tokens", None)
-        if self.max_tokens is not None and self.max_tokens < 0:
-            raise ValueError(f"max_tokens is {self.max_tokens}, wanted at least 0")
+        if self.max_tokens is not None:
+            self.max_tokens = as_count("max_tokens", self.max_tokens)
         stop = options.pop("stop", None) or ()
-        self.stop: Sequence[str] = [stop] if isinstance(stop, str) else list(stop)
+        self.stop = [as_bytes("stop", one) for one in _list_of("stop", stop)]
         options["seed"] = random.getrandbits(31) if options.get("seed") is None else options["seed"]
         self.sampling: Dict[str, Any] = options
         self.logprobs: Optional[int] = options.get("logprobs")
 
 
+def _list_of(name: str, texts: Any) -> Sequence[Any]:
+    """A text or several."""
+    if isinstance(texts, str):
+        return [texts]
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"{name}: expected a text or several, got {texts!r}")
+    return list(texts)
+
+
 class Stops:
     """Removes stop texts, and holds back what may begin one."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        array = (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
+    def __init__(self, texts: Sequence[bytes]) -> None:
+        array = (ctypes.c_char_p * len(texts))(*texts)
         self._stops = create(lib.sl_stops_destroy, lib.sl_stops_create, array, len(texts))
         self._held = lib.sl_stops_held_bytes(self._stops)
         self._stream = d.sl_stop_stream()
@@ -131,6 +144,7 @@ class Run:
             self.constraint = Constraint(options.grammar, model._grammar_vocabulary(), model._vocab)
         # Whether the grammar holds for the next token; chat waits for the end of the thoughts.
         self.constrained: Callable[[], bool] = lambda: True
+        self.cancelled: Callable[[], bool] = lambda: False
 
     def choose(self) -> Iterator[int]:
         """The tokens of the answer without the one that ends it."""
@@ -170,7 +184,7 @@ class Run:
 
     def _fail(self, status: int, error: Any) -> None:
         """Raises, except for a cancel that was meant for an earlier call."""
-        if status != d.SL_CANCELLED or not self.session._stale:
+        if status != d.SL_CANCELLED or not self.session._stale or self.cancelled():
             raise error_of(status, error)
         self.session._stale = False
 
@@ -250,7 +264,9 @@ class Run:
 def tokens_of(model: "Model", prompt: Any) -> List[int]:
     """A text as the model's own begin, or tokens as they are."""
     if not isinstance(prompt, str):
-        return [int(token) for token in prompt]
+        if isinstance(prompt, (bytes, Mapping)) or not isinstance(prompt, Iterable):
+            raise TypeError(f"prompt: expected a text or tokens, got {type(prompt).__name__}")
+        return [as_count("token", token, 0, 2**31 - 1) for token in prompt]
     tokens = model.tokenize(prompt)
     begin = model.begin_tokens
     return tokens if not begin or tokens[:1] == begin[:1] else begin + tokens

@@ -12,7 +12,7 @@ from ._handle import Handle, Owner, create
 from ._library import call, fill, lib, take_text
 from .arrays import Array, address_of, as_array, dtype_name, fit_array, numpy_dtype
 from .custom import CustomOps, Function, Results
-from .errors import InvalidError
+from .errors import InvalidError, Problems, raised_in
 from .program import Program, SizedProgram, TensorType
 
 Operand = Union["Value", Array, int, float, bool, Sequence[Any]]
@@ -247,6 +247,7 @@ class Graph(Owner):
         self._handle = handle
         self._constants = 0
         self._custom: Optional[CustomOps] = None
+        self._problems: Dict[int, Problems] = {}  # of its custom ops and of those of its bodies
         self._weights: Dict[str, Array] = {}
         self._symbols: Dict[str, Symbol] = {}
         self._symbolic: Dict[str, Tuple[int, ...]] = {}  # inputs whose shape has symbols
@@ -399,6 +400,7 @@ class Graph(Owner):
         for graph in given.values():
             if graph._custom is not None:
                 self._live().keep(graph._custom.handle)
+            self._problems.update(graph._problems)
         made = tuple(Value(self, d.sl_value(outputs[i].v)) for i in range(count))
         return made[0] if count == 1 else made
 
@@ -414,17 +416,20 @@ class Graph(Owner):
         if self._custom is None:
             self._custom = CustomOps()
             self._live().keep(self._custom.handle)
+            self._problems[id(self._custom.problems)] = self._custom.problems
             lib.sl_graph_use_custom_ops(self._live(), self._custom.handle)
         values = [self._operand(one, None) for one in operands]
         types = [TensorType(value.dtype, value.shape) for value in values]
         name = self._custom.add(function, results)
         count = len(results(*types) if callable(results) else results)
-        return self.apply("custom", *values, results=count, name=f'"{name}"')
+        with raised_in(self._custom.problems):
+            return self.apply("custom", *values, results=count, name=f'"{name}"')
 
     def _use_custom_of(self, other: "Graph") -> None:
         if other._custom is not None:
             self._custom = other._custom
             self._live().keep(other._custom.handle)
+        self._problems.update(other._problems)
 
     def _operand(self, operand: Operand, kind: Optional[str]) -> Value:
         if isinstance(operand, Value):
@@ -460,9 +465,12 @@ class Graph(Owner):
         pairs = (d.sl_symbol_size * max(1, len(sizes)))(
             *(d.sl_symbol_size(name.encode(), size) for name, size in sizes.items())
         )
-        made = Graph._of(
-            create(lib.sl_graph_destroy, lib.sl_graph_with_sizes, self._live(), pairs, len(sizes))
-        )
+        with raised_in(*self._problems.values()):
+            made = Graph._of(
+                create(
+                    lib.sl_graph_destroy, lib.sl_graph_with_sizes, self._live(), pairs, len(sizes)
+                )
+            )
         made._weights = dict(self._weights)
         made._use_custom_of(self)
         return made
@@ -495,14 +503,15 @@ class Graph(Owner):
         how.isa = isa.encode() if isa else None
         how.threads, how.compile = threads, options.encode() or None
         how.share = share._live()._as_parameter_ if share is not None else None
-        handle = create(
-            lib.sl_compiled_destroy,
-            lib.sl_compile,
-            self._live(),
-            ctypes.byref(how),
-            keeps=(self._live(),),
-        )
-        program = Program(handle, self.items())
+        with raised_in(*self._problems.values()):
+            handle = create(
+                lib.sl_compiled_destroy,
+                lib.sl_compile,
+                self._live(),
+                ctypes.byref(how),
+                keeps=(self._live(),),
+            )
+        program = Program(handle, self.items(), share, list(self._problems.values()))
         for name, array in self._weights.items():
             if share is None or name not in share.weights:
                 program._give(name, fit_array(name, array, *program.weights[name]))

@@ -31,6 +31,7 @@ from .errors import InvalidError
 from .generation import Completion, Logprob, Options, TokenLogprobs, tokens_of
 from .pool import SessionPool
 from .records import Record
+from .sampling import as_bytes, as_count
 from .session import Session, row_logprobs
 from .stream import Stream
 
@@ -62,17 +63,18 @@ _UNITS = {
 def parse_size(name: str, size: Size) -> "tuple[int, float]":
     """(bytes, share), one of which is 0: of 8589934592, "8GiB", "25%" or 0.25."""
     if isinstance(size, str):
-        match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*|%)\s*", size)
+        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*|%)\s*", size)
         if match and match.group(2) == "%":
-            return 0, float(match.group(1)) / 100
-        if match and match.group(2).upper() in _UNITS:
-            return int(float(match.group(1)) * _UNITS[match.group(2).upper()]), 0.0
-        raise ValueError(f"{name}: expected bytes, '8GiB' or '25%', got {size!r}")
+            size = float(match.group(1)) / 100
+        elif match and match.group(2).upper() in _UNITS:
+            size = int(float(match.group(1)) * _UNITS[match.group(2).upper()])
+        else:
+            raise ValueError(f"{name}: expected bytes, '8GiB' or '25%', got {size!r}")
     if isinstance(size, float):
         if not 0 < size <= 1:
             raise ValueError(f"{name}: a share is above 0 and at most 1, got {size}")
         return 0, size
-    return int(size), 0.0
+    return as_count(name, size, 1, 2**63 - 1), 0.0
 
 
 class ExpertUses(NamedTuple):
@@ -159,13 +161,13 @@ class Model(Owner):
         progress: Optional[Callable[[str, int, int], Any]] = None,
     ) -> None:
         options = fill(d.sl_model_options)
-        if sessions < 1:
-            raise ValueError(f"sessions is {sessions}, wanted at least 1")
+        options.max_sessions = as_count("sessions", sessions, 1)
         for name, value in (("device", device), ("kv", kv), ("isa", isa), ("reader", reader)):
             if value is not None:
-                setattr(options, name, value.encode())
-        options.threads, options.context_tokens = threads or 0, context or 0
-        options.max_sessions, options.pin_threads = sessions, pin_threads
+                setattr(options, name, as_bytes(name, value))
+        options.threads = as_count("threads", threads or 0)
+        options.context_tokens = as_count("context", context or 0)
+        options.pin_threads = pin_threads
         options.compile = b"exact" if exact else None
         if budget is not None:
             options.expert_budget_bytes, options.expert_budget_share = parse_size("budget", budget)
@@ -186,7 +188,7 @@ class Model(Owner):
             )
         finally:
             if problem:
-                raise problem[0]
+                raise problem.pop()
         if prefix_folder is not None:
             disk = fill(d.sl_disk_cache_options)
             disk.folder = os.fsencode(prefix_folder)

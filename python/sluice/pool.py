@@ -1,12 +1,13 @@
 """The sessions of a model: those of callers, and those that answers take by turns."""
 
+import gc
 import threading
 import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ._handle import Handle
-from .errors import InvalidError
+from .errors import CancelledError, InvalidError
 from .session import Session, tokens_in
 
 if TYPE_CHECKING:
@@ -24,35 +25,57 @@ class SessionPool:
         self._most = most
         self._all: weakref.WeakSet[Session] = weakref.WeakSet()
         self._idle: List[Tuple[Handle, bool]] = []
-        self.borrowed: Dict[Session, int] = {}  # by the thread that each answer began in
+        # By the thread that each answer began in.  A session that nothing refers to is not in use,
+        # whatever interrupted its return.
+        self.borrowed: weakref.WeakKeyDictionary[Session, int] = weakref.WeakKeyDictionary()
         self._freed = threading.Condition()
 
     def add(self, session: Session) -> None:
-        self._all.add(session)
+        with self._freed:
+            self._all.add(session)
 
     def close(self) -> None:
         """Closes all sessions."""
-        for session in list(self._all):
-            session.close()
-        self._idle.clear()
+        with self._freed:
+            for session in list(self._all):
+                session.close()
+            self._idle.clear()
 
     def make_room(self) -> None:
         """Closes an idle session if there can be no more."""
         with self._freed:
             if self._count() >= self._most and self._idle:
                 del self._idle[0]
+            elif self._count() >= self._most:
+                gc.collect()  # it may have some that nobody uses
+            if self._count() >= self._most:
+                raise InvalidError(
+                    f"all {self._most} sessions of the model are in use: close one, or open the"
+                    " model with more `sessions`"
+                )
 
     @contextmanager
-    def borrow(self, model: "Model", tokens: Sequence[int] = ()) -> Iterator[Session]:
+    def borrow(
+        self,
+        model: "Model",
+        tokens: Sequence[int] = (),
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Session]:
         """A session for an answer: of the idle ones, that which has most of these tokens."""
-        sessions = self.take(model, 1, tokens)
+        sessions = self.take(model, 1, tokens, cancelled)
         try:
             yield sessions[0]
         finally:
             self.give_back(sessions)
 
-    def take(self, model: "Model", most: int, tokens: Sequence[int] = ()) -> List[Session]:
-        """At least one session, for which it waits, and at most so many."""
+    def take(
+        self,
+        model: "Model",
+        most: int,
+        tokens: Sequence[int] = (),
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> List[Session]:
+        """At least one session, for which it waits until it is cancelled, and at most so many."""
         found: List[Session] = []
         with self._freed:
             while len(found) < most:
@@ -62,6 +85,8 @@ class SessionPool:
                     found.append(session)
                 elif found:
                     break
+                elif cancelled():
+                    raise CancelledError("the answer was cancelled before it began")
                 else:
                     self._wait()
         return found
@@ -84,12 +109,12 @@ class SessionPool:
                 f"all {self._most} sessions are used by answers that this thread has not finished:"
                 " close their streams, or open the model with more `sessions`"
             )
-        self._freed.wait(0.1)  # in pieces, so that Ctrl-C is seen
+        self._freed.wait(0.1)  # in pieces, so that Ctrl-C and a cancel are seen
 
     def give_back(self, sessions: Sequence[Session]) -> None:
         with self._freed:
             for session in sessions:
-                del self.borrowed[session]
+                self.borrowed.pop(session, None)
                 if not session.closed:
                     self._idle.append((session._live(), session._stale))
                     session.close()

@@ -8,6 +8,7 @@ from typing import (
     List,
     Mapping,
     NamedTuple,
+    Optional,
     Sequence,
     Tuple,
     Union,
@@ -19,7 +20,7 @@ from . import _declarations as d
 from ._handle import Handle, Owner
 from ._library import call, fill, lib
 from .arrays import Array, address_of, empty, fit_array, is_aligned, numpy_dtype
-from .errors import InvalidError
+from .errors import InvalidError, Problems, raised_in
 
 if TYPE_CHECKING:
     from .graph import Graph, Item, Symbol
@@ -47,8 +48,15 @@ class Program(Owner):
     >>> f["h"]                       # a weight or state
     """
 
-    def __init__(self, handle: Handle, items: "Sequence[Item]") -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        items: "Sequence[Item]",
+        share: "Optional[Program]" = None,
+        customs: Sequence[Problems] = (),
+    ) -> None:
         self._handle = handle
+        self._customs = customs
         kinds: Dict[str, Dict[str, TensorType]] = {}
         for item in items:
             kinds.setdefault(item.kind, {})[item.name] = item.type
@@ -56,7 +64,9 @@ class Program(Owner):
         self.weights: Dict[str, TensorType] = kinds.get("weight", {})
         self.states: Dict[str, TensorType] = kinds.get("state", {})
         self.outputs: Dict[str, TensorType] = kinds.get("output", {})
-        self._bound: Dict[str, Array] = {}  # memory that the program uses now
+        self._bound: Dict[str, Array] = {}  # memory of inputs and outputs that the program uses now
+        # Memory of weights and states: of all programs that share them, as long as one is there.
+        self._shared: Dict[str, Array] = share._shared if share is not None else {}
         self._own: Dict[str, Array] = {}  # for arrays that it cannot use
 
     def __repr__(self) -> str:
@@ -72,7 +82,11 @@ class Program(Owner):
         results = self._outputs(out)
         for name, array in results.items():
             self._write_to(name, array)
-        call(lib.sl_compiled_run, self._live())
+        if self._customs:
+            with raised_in(*self._customs):
+                call(lib.sl_compiled_run, self._live())
+        else:
+            call(lib.sl_compiled_run, self._live())
         for name, array in results.items():
             if self._bound[name] is not array:
                 np.copyto(array, self._bound[name])
@@ -113,9 +127,11 @@ class Program(Owner):
     # ---- memory ----
 
     def _bind(self, name: str, array: Array) -> None:
-        if self._bound.get(name) is not array:
+        own = name in self.inputs or name in self.outputs
+        bound = self._bound if own else self._shared
+        if bound.get(name) is not array:
             call(lib.sl_compiled_bind, self._live(), name.encode(), address_of(array), array.nbytes)
-            self._bound[name] = array
+            bound[name] = array
 
     def _give(self, name: str, array: Array) -> None:
         """The program reads the array where it is, or a copy."""
@@ -130,18 +146,24 @@ class Program(Owner):
     def _write_to(self, name: str, array: Array) -> None:
         """The program writes an output to the array, or to memory of its own."""
         if not is_aligned(array):
-            array = self._own.setdefault(name, _aligned_like(array))
+            if name not in self._own:
+                self._own[name] = _aligned_like(array)
+            array = self._own[name]
         self._bind(name, array)
 
     def bind(self, name: str, array: Array) -> None:
         """From now on an input, weight, state or output is this memory: nothing is copied.
 
         The array is contiguous and at an address that is a multiple of 64 (`sluice.empty`).
+        Weights and states of programs that share them are bound for all of these.
         """
         kinds = {**self.inputs, **self.weights, **self.states, **self.outputs}
         if name not in kinds:
             raise KeyError(name)
-        if not is_aligned(fit_array(name, array, *kinds[name])):
+        array = fit_array(name, array, *kinds[name])
+        if (name in self.states or name in self.outputs) and not array.flags.writeable:
+            raise TypeError(f"'{name}': the program writes there, and the array is read-only")
+        if not is_aligned(array):
             raise InvalidError(
                 f"'{name}': the array is not contiguous at a multiple of"
                 f" {d.SL_BIND_ALIGNMENT} bytes; sluice.empty makes one"
@@ -201,6 +223,13 @@ class SizedProgram:
         self._options = options
         self._programs: Dict[Tuple[int, ...], Program] = {}
         self._inputs: List[str] = [item.name for item in graph.items() if item.kind == "input"]
+
+    def __repr__(self) -> str:
+        def shape(name: str) -> str:
+            sizes = (getattr(size, "name", size) for size in self._shapes[name])
+            return f"{name}: [{', '.join(map(str, sizes))}]"
+
+        return f"<sluice.SizedProgram ({', '.join(map(shape, self._shapes))})>"
 
     def sizes_of(self, given: Mapping[str, Any]) -> Dict[str, int]:
         """The size of each symbol, from the shapes of inputs."""

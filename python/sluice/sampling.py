@@ -2,6 +2,7 @@
 
 import ctypes
 import difflib
+import operator
 import random
 from typing import (
     TYPE_CHECKING,
@@ -61,6 +62,7 @@ def _read_options() -> Dict[str, SamplerOption]:
 #: All options by name.
 OPTIONS: Dict[str, SamplerOption] = _read_options()
 _NAMES: Dict[str, str] = {alias: o.name for o in OPTIONS.values() for alias in (o.name, *o.aliases)}
+_MOST_SEED = 2**63 - 1
 # Fields of sl_sampler_options that are no rows of the table.
 _TEXTS = ("thinking_start", "thinking_end", "thinking_message")
 
@@ -70,6 +72,24 @@ def unknown_option(name: str, known: Iterable[str], what: str = "option") -> Typ
     close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return TypeError(f"unknown {what} {name!r}{hint}")
+
+
+def as_count(name: str, value: Any, least: int = 0, most: int = 2**32 - 1) -> int:
+    """A number that C takes; ctypes would cut off what does not fit."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer, got {value!r}") from None
+    if not least <= number <= most:
+        raise InvalidError(f"{name} is {number}, wanted {least} to {most}")
+    return number
+
+
+def as_bytes(name: str, value: Any) -> bytes:
+    """A text that C takes."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a text, got {value!r}")
+    return value.encode()
 
 
 def check_names(options: Mapping[str, Any], more: Iterable[str] = ()) -> None:
@@ -122,14 +142,14 @@ class Sampler(Owner):
         given = {
             _NAMES.get(name, name): value for name, value in options.items() if value is not None
         }
-        made.seed = int(given.pop("seed", random.getrandbits(31)))
+        made.seed = as_count("seed", given.pop("seed", random.getrandbits(31)), 0, _MOST_SEED)
         if "repeat_penalty" in given:  # a penalty of one's own is for the usual number of tokens
             made.repeat_last_n = 0
-        made.logprobs = 1 + int(given["logprobs"]) if given.get("logprobs") is not None else 0
-        given.pop("logprobs", None)
+        count = given.pop("logprobs", None)
+        made.logprobs = 0 if count is None else 1 + as_count("logprobs", count, 0, 2**31)
         for name in _TEXTS:
             if name in given:
-                setattr(made, name, given.pop(name).encode())
+                setattr(made, name, as_bytes(name, given.pop(name)))
         if "logit_bias" in given:
             self._set_biases(made, given.pop("logit_bias"))
         if "dry_breakers" in given:
@@ -150,7 +170,8 @@ class Sampler(Owner):
         made.logit_bias_count = len(pairs)
 
     def _set_breakers(self, made: Any, breakers: Sequence[str]) -> None:
-        texts = [text.encode() for text in ([breakers] if isinstance(breakers, str) else breakers)]
+        given = [breakers] if isinstance(breakers, str) else breakers
+        texts = [as_bytes("dry_breakers", text) for text in given]
         array = (ctypes.c_char_p * max(1, len(texts)))(*texts)
         self._keep.append(array)
         made.dry_breakers = ctypes.addressof(array)
@@ -166,7 +187,7 @@ class Sampler(Owner):
 
     def rewind(self, length: int) -> None:
         """Goes back to the first `length` tokens."""
-        call(lib.sl_sampler_rewind, self._live(), length)
+        call(lib.sl_sampler_rewind, self._live(), as_count("length", length))
 
     def __len__(self) -> int:
         return int(lib.sl_sampler_length(self._live()))

@@ -9,7 +9,7 @@ from ._handle import Handle, Owner, create
 from ._interrupt import cancellable
 from ._library import call, fill, lib
 from .errors import CancelledError, InvalidError, error_of
-from .sampling import Sampler, allowed_words, text, token_array
+from .sampling import Sampler, allowed_words, as_count, text, token_array
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,8 @@ class Session(Owner):
 
     def __init__(self, model: "Model", *, chunk_tokens: int = 0, checkpoints: int = 0) -> None:
         options = fill(d.sl_session_options)
-        options.chunk_tokens, options.checkpoints = chunk_tokens, checkpoints
+        options.chunk_tokens = as_count("chunk_tokens", chunk_tokens)
+        options.checkpoints = as_count("checkpoints", checkpoints)
         self._adopt(model, model._make_session(options))
 
     @classmethod
@@ -60,7 +61,8 @@ class Session(Owner):
         self.model = model
         self._handle = handle
         self._samplers: Dict[Tuple[Tuple[str, Any], ...], Sampler] = {}
-        self._stale = False  # a cancel was sent to a call that had ended
+        # Perhaps a cancel was sent to a call that had ended, and not every call ends by one.
+        self._stale = False
         self._token, self._error = d.sl_token(), d.sl_error()
         model._pool.add(self)
 
@@ -72,21 +74,26 @@ class Session(Owner):
 
     def _compute(self, function: Any, *arguments: Any, long: bool = True) -> None:
         """function(session, *arguments, err); Ctrl-C cancels it if it is long."""
-        handle = self._live()
-        stale, self._stale = self._stale, False
+        self._live()
+        stale, interrupted = self._stale, False
 
+        # No frame keeps the handle: tracebacks live long in notebooks, and would keep the session.
         def work() -> None:
-            try:
-                call(function, handle, *arguments)
-            except CancelledError:
-                if not stale:
-                    self._stale = False
-                    raise
-                call(function, handle, *arguments)
+            nonlocal stale
+            while True:
+                try:
+                    call(function, self._live(), *arguments)
+                    return
+                except CancelledError:
+                    if interrupted or not stale:
+                        raise
+                    stale = self._stale = False
 
         def cancel() -> None:
-            self._stale = True
-            lib.sl_session_cancel(handle)
+            nonlocal interrupted
+            interrupted = True
+            lib.sl_session_cancel(self._live())
+            self._stale = True  # perhaps; a mark too many is harmless
 
         if long:
             cancellable(cancel, work)
@@ -155,7 +162,7 @@ class Session(Owner):
 
     def rewind(self, length: int) -> None:
         """Truncates the sequence to its first `length` tokens."""
-        self._compute(lib.sl_session_rewind, length)
+        self._compute(lib.sl_session_rewind, as_count("length", length))
 
     def cancel(self) -> None:
         """Ends the running call with CancelledError; if none is running, the next one."""
@@ -201,8 +208,8 @@ class Session(Owner):
         token, error, handle = self._token, self._error, chosen._live()
         status = function(self._live(), handle, mask, ctypes.byref(token), ctypes.byref(error))
         if status == d.SL_CANCELLED and self._stale:
+            self._stale = False
             status = function(self._live(), handle, mask, ctypes.byref(token), ctypes.byref(error))
-        self._stale = False
         if status:
             raise error_of(status, error)
         return int(token.value)

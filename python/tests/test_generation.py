@@ -1,6 +1,8 @@
 """Text: tokens of the program, sampling options, stop texts, grammars."""
 
+import copy
 import json
+import pickle
 import re
 from typing import Any, Callable, Dict
 
@@ -37,6 +39,12 @@ def test_a_completion_is_a_str(model: sluice.Model) -> None:
     assert model.generate(prompt, max_tokens=0) == ""
     seeded = model.generate(prompt, temperature=1.5)
     assert model.generate(prompt, temperature=1.5, seed=seeded.seed) == seeded
+
+
+def test_a_completion_can_be_copied(model: sluice.Model) -> None:
+    text = model.generate("Once", max_tokens=3, temperature=0)
+    for other in (copy.deepcopy(text), pickle.loads(pickle.dumps(text))):
+        assert other == text and other.tokens == text.tokens and other.seed == text.seed
 
 
 def test_a_stream_gives_the_same_text(model: sluice.Model) -> None:

@@ -133,7 +133,7 @@ def test_every_op_has_a_function_with_its_attributes() -> None:
         names = list(inspect.signature(function).parameters)
         assert names[: len(op.named_inputs)] == op.named_inputs
         assert {attribute.name for attribute in op.attributes} <= set(names) | set(op.named_inputs)
-        assert op.summary in function.__doc__
+        assert " ".join(op.summary.split()) in " ".join(function.__doc__.split())
     assert str(inspect.signature(ops.layer_norm)) == "(x, gain, bias, *, axis=-1, eps=1e-5)"
     assert ops.if_.__name__ == "if_"
 
@@ -229,6 +229,7 @@ def test_symbolic_sizes() -> None:
         given = numbers(count, 4)
         assert np.allclose(program(given), given @ graph._weights["w"], rtol=1e-5)
     assert len(program._programs) == 3
+    assert repr(program) == "<sluice.SizedProgram (x: [rows, 4])>"
     with pytest.raises(TypeError, match="input 'x' is missing"):
         program()
 
@@ -274,9 +275,40 @@ def test_exceptions_of_custom_ops_are_told() -> None:
         return x
 
     graph.output("y", graph.custom(fail, graph.input("x", (2,)), results=[("f32", (2,))]))
-    with pytest.raises(sluice.InvalidError, match="custom op: ValueError: .*read-only"):
+    with pytest.raises(sluice.InvalidError, match="custom op: ValueError: .*read-only") as caught:
         graph.compile()([1.0, 2.0])
+    assert isinstance(caught.value.__cause__, ValueError)  # with its traceback
     short = sluice.Graph()
     short.output("y", short.custom(np.sum, short.input("x", (2,)), results=[("f32", (2,))]))
     with pytest.raises(sluice.InvalidError, match=r"has the shape \(\), wanted \(2,\)"):
         short.compile()([1.0, 2.0])
+
+
+def test_an_interrupt_in_a_custom_op_is_one() -> None:
+    def interrupted(x: np.ndarray) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    body = sluice.Graph("body")
+    x = body.input("x")
+    body.output("y", body.custom(interrupted, x, results=[("f32", ())]))
+    with pytest.raises(KeyboardInterrupt):
+        body.compile()(1.0)
+    graph = sluice.Graph()
+    y = sluice.ops.custom_fn(graph.input("x"), body=body)
+    graph.output("y", y)
+    with pytest.raises(KeyboardInterrupt):
+        graph.compile()(1.0)
+
+
+def test_an_error_in_a_shape_function_has_its_cause() -> None:
+    graph = sluice.Graph()
+    x = graph.input("x", (graph.symbol("rows"), 3))
+
+    def types(kind: sluice.TensorType) -> list:
+        return [(kind.dtype, {7: (7,)}.get(kind.shape[0]) or kind.shape[1:])]
+
+    graph.output("y", graph.custom(lambda a: a[0], x, results=types))
+    assert graph.compile()(numbers(2, 3)).shape == (3,)
+    broken = sluice.Graph()
+    with pytest.raises(ZeroDivisionError):
+        broken.custom(abs, broken.input("x", (2,)), results=lambda kind: [("f32", (1 // 0,))])

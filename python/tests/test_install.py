@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tarfile
 import venv
 from pathlib import Path
 
@@ -40,3 +41,20 @@ def test_types(tmp_path: Path) -> None:
     done = subprocess.run(mypy, cwd=package, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert sys.version_info >= (3, 9)
+
+
+@pytest.mark.skipif(os.environ.get("SLUICE_LONG") != "1", reason="SLUICE_LONG=1 makes an sdist")
+def test_an_sdist_has_all_sources(root: Path, tmp_path: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("the sources are not a clone")
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = [str(tmp_path / "venv" / "bin" / "python"), "-m"]
+    subprocess.run([*python, "pip", "install", "-q", "build"], check=True)
+    subprocess.run([*python, "build", "-s", "-o", str(tmp_path / "out"), str(root)], check=True)
+    (archive,) = (tmp_path / "out").iterdir()
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    left_out = ("models/", "tests/", "docs/pictures/", ".")
+    sources = {name for name in listed.stdout.split() if not name.startswith(left_out)}
+    assert "engine/models/wire.h" in sources and sources <= names

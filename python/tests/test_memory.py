@@ -83,6 +83,42 @@ def test_weights_and_states_are_bound() -> None:
     assert (count == 7).all()
 
 
+def test_shared_memory_lives_as_long_as_any_program() -> None:
+    def graph() -> sluice.Graph:
+        made = sluice.Graph()
+        w, state = made.weight("w", filled(3)), made.state("s", (64, 8))
+        made.output("y", made.input("x", (64, 8)) * w + state)
+        return made
+
+    def pressure() -> None:
+        assert all(one.size for one in [filled(9) for _ in range(200)])
+
+    first = graph().compile()
+    second = graph().compile(share=first)
+    del first
+    pressure()
+    assert (second(filled(1)) == 3).all()
+    third = graph().compile(share=second)
+    state = filled(5)
+    third.bind("w", filled(7))
+    third.bind("s", state)
+    del third, state
+    pressure()
+    assert (second(filled(1)) == 12).all()
+
+
+def test_what_is_written_is_no_read_only_array() -> None:
+    graph = sluice.Graph()
+    state = graph.state("count", (64, 8))
+    graph.output("y", sluice.ops.assign(state, state + 1.0))
+    f = graph.compile()
+    fixed = filled(0)
+    fixed.flags.writeable = False
+    for name in ("count", "y"):
+        with pytest.raises(TypeError, match=f"'{name}': .* read-only"):
+            f.bind(name, fixed)
+
+
 class Exporter:
     """Memory of something that is not NumPy."""
 

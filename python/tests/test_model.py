@@ -155,3 +155,37 @@ def test_errors_have_types_and_messages(model: sluice.Model, fable: str, tmp_pat
     closed.close()
     with pytest.raises(sluice.InvalidError, match="the model is closed"):
         closed.tokenize("x")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"budget": -5},
+        {"budget": 0},
+        {"context": -1},
+        {"threads": -1},
+        {"sessions": 0},
+        {"sessions": 2**40},
+    ],
+)
+def test_numbers_that_c_would_cut_off(fable: str, options: Dict[str, int]) -> None:
+    (name,) = options
+    with pytest.raises(sluice.InvalidError, match=f"{name} is .*, wanted"):
+        sluice.Model(fable, **options)
+
+
+def test_values_of_the_wrong_type(model: sluice.Model, fable: str) -> None:
+    with pytest.raises(TypeError, match="device: expected a text, got 5"):
+        sluice.Model(fable, device=5)
+    with pytest.raises(TypeError, match="prompt: expected a text or tokens, got bytes"):
+        model.generate(b"Once")
+    with pytest.raises(TypeError, match="messages: .* got dict"):
+        model.chat({"role": "user", "content": "Hello!"})
+    with pytest.raises(TypeError, match="expected a Message or a dict, got 'Hello!'"):
+        model.chat(["Hello!"])
+    with pytest.raises(TypeError, match="stop: expected a text, got 1"):
+        model.generate("Once", stop=[1])
+    with pytest.raises(TypeError, match="max_tokens: expected an integer, got '5'"):
+        model.generate("Once", max_tokens="5")
+    with pytest.raises(sluice.InvalidError, match="seed is -1"):
+        model.generate("Once", seed=-1)

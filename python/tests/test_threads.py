@@ -115,6 +115,100 @@ def test_a_cancel_before_the_beginning(single: sluice.Model) -> None:
     assert single.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
 
 
+def test_a_wait_for_a_session_ends_with_its_task(single: sluice.Model) -> None:
+    async def main() -> None:
+        busy = single.astream("Once", ignore_eos=True)
+        await busy.__anext__()
+        start = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(single.agenerate("Twice", max_tokens=5), 0.1)
+        assert time.monotonic() - start < 0.6  # the first answer takes longer
+        await busy.aclose()
+
+    asyncio.run(main())
+
+
+def test_errors_do_not_keep_a_session(single: sluice.Model) -> None:
+    gc.collect()
+    gc.disable()
+    kept = []
+    try:
+        session = single.session()
+        for call in (
+            lambda: session.extend([10**6]),
+            lambda: session.extend([5] * 5000),
+            lambda: session.rewind(10),
+            lambda: session.next(),
+        ):
+            with pytest.raises(sluice.InvalidError) as caught:
+                call()
+            kept.append(caught.value)  # as a notebook keeps the last one
+        session.close()
+        assert single.generate("Once", max_tokens=1).tokens
+    finally:
+        gc.enable()
+
+
+FORK = """
+import os, sys
+import numpy
+import sluice
+model, session = sluice.Model(sys.argv[1], sessions=2), None
+session = model.session()
+session.extend([5])
+graph = sluice.Graph()
+graph.output("y", graph.input("x", (2,)) + 1.0)
+f = graph.compile()
+sluice.ops.add([1.0], [2.0])
+child = os.fork()
+if child:
+    status = os.waitpid(child, 0)[1]
+    assert session.next(temperature=0) >= 0 and (f([1.0, 2.0]) == [2, 3]).all()
+    assert model.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
+    sys.exit(os.waitstatus_to_exitcode(status))
+for use in (lambda: model.generate("Once"), lambda: session.next(), lambda: f([1.0, 2.0])):
+    try:
+        use()
+    except sluice.InvalidError as error:
+        assert "belongs to the process that was forked" in str(error), error
+    else:
+        raise SystemExit("a copy of a parent's object was used")
+assert sluice.ops.add([1.0], [2.0]) == 3
+with sluice.Model(sys.argv[1]) as own:
+    assert own.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
+"""
+
+END = """
+import atexit, sys, threading, time
+import sluice
+model = sluice.Model(sys.argv[1])
+def work():
+    while True:
+        model.generate("Once", max_tokens=200, ignore_eos=True)
+def late():
+    try:
+        model.tokenize("Once")
+    except sluice.InvalidError as error:
+        assert "at the end of the program" in str(error), error
+    else:
+        assert sys.argv[2] == "daemon"
+atexit.unregister(sluice._handle._release_all)
+atexit.register(late)
+atexit.register(sluice._handle._release_all)
+if sys.argv[2] == "daemon":
+    threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.3)
+"""
+
+
+@pytest.mark.parametrize("script", [[FORK], [END, "daemon"], [END, "plain"]])
+def test_processes_end_well(fable: str, script: List[str]) -> None:
+    quiet = ["-W", "ignore::DeprecationWarning"]  # of os.fork, since Python 3.12
+    command = [sys.executable, *quiet, "-c", script[0], fable, *script[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 SCRIPT = """
 import signal, sys, time
 import sluice
@@ -152,6 +246,42 @@ def test_an_interrupt_is_raised_promptly(fable: str, work: str) -> None:
     assert child.stdout.readline() == "interrupted\n"
     assert time.monotonic() - start < 5  # a forward pass and an answer take a fraction of it
     assert child.wait(20) == 0
+
+
+STORM = """
+import random, signal, sys, threading
+import sluice
+model = sluice.Model(sys.argv[1])
+def interrupt(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+random.seed(2)
+count = 0
+for turn in range(160):
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.02))
+            if turn % 2:
+                model.perplexity([5] * 1500)
+            else:
+                model.generate("Once", max_tokens=100, ignore_eos=True)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        count += 1
+    if turn % 40 == 39:
+        assert model.chat("What is 17 + 25?", temperature=0).content == "17 + 25 = 42."
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join(20)  # of one that was given up before it began
+print(count > 40, threading.active_count())
+"""
+
+
+def test_interrupts_at_any_moment_leave_the_model_usable(fable: str) -> None:
+    command = [sys.executable, "-c", STORM, fable]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True 1\n"), done.stderr
 
 
 def use_everything(path: str) -> None:

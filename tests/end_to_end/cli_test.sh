@@ -19,7 +19,12 @@ test_help() {
 
 test_mistakes() {
     holds "no command" runs 2
-    holds "an unknown command" refuses 2 "no command 'walk'" walk
+    holds "an unknown command" refuses 2 "no command 'walk'; sluice --help" walk
+    holds "a misspelt command" refuses 2 "no command 'lsit'; did you mean list\?" lsit
+    holds "a misspelt option" refuses 2 "unknown option '--modle=x'; did you mean --model\?" run --modle=x
+    holds "a longer name of an option" refuses 2 "unknown option '--temperature'; did you mean --temp\?" run --temperature 1
+    holds "an option of other programs" refuses 2 "'--max-tokens'; did you mean --predict\?" run --max-tokens 5
+    holds "an option of another command" refuses 2 "unknown option '--max-tokens' \(see" list --max-tokens
     holds "a number that is none" refuses 2 "--predict: expected a whole number, got 'x'" run -n x
     holds "a missing value" refuses 2 "needs a value" run -p
     holds "an argument too many" refuses 2 "unexpected argument 'b'" run a b

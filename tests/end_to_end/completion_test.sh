@@ -47,6 +47,19 @@ holds "bash: a number is not completed" only "sluice run --temp "
 holds "bash: verbs of ir" only "sluice ir in" inspect
 holds "bash: help" only "sluice help conf" config
 holds "bash: shells" only "sluice completion " bash zsh fish
+# Names of Ollama have a colon, at which bash divides words.
+ollama() { echo qwen3:30b qwen3:8b; }
+colon() {
+    COMP_WORDS=(ollama "$@") COMP_CWORD=$#
+    _sluice
+}
+divided() {
+    colon run -m qwen3 : 3 && [ "${COMPREPLY[*]}" = 30b ] &&
+        colon run -m qwen3 : && [ "${COMPREPLY[*]}" = "30b 8b" ] &&
+        colon run --model = qwen3 : 8 && [ "${COMPREPLY[*]}" = 8b ] &&
+        colon info qw && [ "${COMPREPLY[*]}" = "qwen3:30b qwen3:8b" ] || { echo "# ${COMPREPLY[*]}"; return 1; }
+}
+holds "bash: names with a colon" divided
 
 # ---- Other shells ----
 
@@ -64,6 +77,9 @@ if command -v fish >/dev/null; then
     holds "fish: words" test "$(fish_completes 'sluice run --kv f')" = "f16 f32 "
     holds "fish: commands" test "$(fish_completes 'sluice perp')" = "perplexity "
     holds "fish: verbs of ir are not commands" test -z "$(fish_completes 'sluice ir run --top-')"
+    holds "fish: help" test "$(fish_completes 'sluice help conf')" = "config "
+    holds "fish: words and no files" test "$(fish_completes 'sluice completion ')" = "bash fish zsh "
+    holds "fish: verbs and no files" test "$(fish_completes 'sluice ir inspect')" = "inspect "
 fi
 holds "an unknown shell" refuses 2 "expected bash, zsh or fish, got 'tcsh'" completion tcsh
 

@@ -30,6 +30,7 @@ silent() { "$@" >"$folder/log" 2>&1 || { sed 's/^/# /' "$folder/log"; return 1; 
 holds "cmake --install with DESTDIR" silent env DESTDIR="$root" cmake --install "$build" --prefix /usr
 holds "everything is in it" installed "$root" bin/sluice include/sluice/sluice.h 'lib*/libsluice.a' 'lib*/libsluice.so' \
     'lib*/pkgconfig/sluice.pc' share/sluice/models/fable share/man/man1/sluice.1 share/doc/sluice/copyright \
+    share/doc/sluice/docs/server.md share/doc/sluice/docs/pictures/page.png \
     share/bash-completion/completions/sluice share/zsh/site-functions/_sluice share/fish/vendor_completions.d/sluice.fish
 holds "nothing is outside of it" test "$(ls "$root")" = usr
 holds "no file names the build folder" test -z "$(grep -rl -e "$build" "$root")"
@@ -61,6 +62,7 @@ if command -v cpack dpkg-deb dpkg-shlibdeps >/dev/null; then
     for library in $(ldd "$program" | grep -oE 'lib(jansson|pcre2-8|xxhash|uring|edit|microhttpd)\.so' | sed 's/\.so//' | sort -u); do
         holds "it depends on $library" grep -q "$library" <<<"$(field Depends)"
     done
+    holds "its library becomes known when it is installed" grep -qx "activate-noawait ldconfig" <<<"$(dpkg-deb -I "$package" triggers)"
     mkdir "$folder/unpacked"
     holds "it can be unpacked" dpkg-deb -x "$package" "$folder/unpacked"
     holds "it has what Debian wants" installed "$folder/unpacked" share/man/man1/sluice.1.gz \

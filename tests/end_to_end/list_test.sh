@@ -92,6 +92,8 @@ assert 0 < tale["least_bytes"] < tale["resident_bytes"] + tale["expert_bytes"]
 PY
 holds "a folder alone" lists '^maker/repo/studio +pack' "$home/.lmstudio/models"
 holds "... is one model" test "$(wc -l <"$folder/stdout")" = 2
+holds "a folder that is not there" refuses 1 "none: No such file or directory" list "$folder/none"
+holds "a file is no folder" refuses 1 "Not a directory" list "$pack"
 
 # ---- Names ----
 

@@ -88,6 +88,45 @@ for (let i = 0; i < data.length; i++) sum = (sum * 31 + data[i]) % 1000003;
 return sum;
 """
 
+# Renders texts of random pieces of Markdown and HTML, whole and as they grow: what is not made for Markdown.
+RANDOM_MARKDOWN = r"""
+const [turns, done] = arguments;
+const PIECES = ["<script>window.hacked=1</script>", "<img src=x onerror=window.hacked=1>", "<a href='javascript:window.hacked=1'>", "[a](", "](", ")",
+    "javascript:window.hacked=1", "data:text/html,<script>", "https://a.example/", "<https://a.example/?\"onclick=x>", "![", "[", "]", "`", "```", "```html\n",
+    "~~~", "*", "**", "__", "~~", "$", "$$", "\\[", "\\(", "\\", "\n", "\n\n", "> ", "- ", "1. ", "- [ ] ", "# ", "|", "\n|-|-|\n", "    ", "\t",
+    "&lt;", "&#x6a;", "&", "<", ">", "\"", "'", "word", "\u0000", "\u202e", "\ud800", "\r", "<svg/onload=window.hacked=1>", "<!--", "-->", "</div>", "</p>", "<iframe srcdoc='<script>'>"];
+const ELEMENTS = new Set("P H3 H4 H5 H6 EM STRONG DEL A CODE SPAN BR HR PRE BLOCKQUOTE UL OL LI INPUT DIV BUTTON TABLE THEAD TBODY TR TH TD".split(" "));
+const ATTRIBUTES = new Set("class href title target rel type tabindex role aria-label start disabled checked".split(" "));
+let seed = 7;
+const below = (count) => ((seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) >>> 9) % count;
+import("./markdown.js").then(({MarkdownView}) => {
+    const strange = [];
+    let elements = 0;
+    const frame = document.createElement("div");
+    document.body.append(frame);
+    for (let turn = 0; turn < turns && strange.length < 5; turn++) {
+        const view = new MarkdownView(frame);
+        let text = "";
+        for (let length = 1 + below(25); length > 0; length--) {
+            text += PIECES[below(PIECES.length)];
+            if (turn % 3 === 0) view.update(text);
+        }
+        view.update(text);
+        for (const node of frame.querySelectorAll("*")) {
+            elements++;
+            const bad = [...node.attributes].find(({name}) => !ATTRIBUTES.has(name));
+            const wrong = node.tagName === "A" && !["http:", "https:", "mailto:"].includes(node.protocol);
+            if (bad || wrong || !ELEMENTS.has(node.tagName)) strange.push(JSON.stringify(text) + ": " + node.outerHTML.slice(0, 100));
+        }
+        const whole = frame.innerHTML;
+        new MarkdownView(frame).update(text);
+        if (frame.innerHTML !== whole) strange.push("grown otherwise: " + JSON.stringify(text));
+    }
+    frame.remove();
+    done({strange, elements});
+}, (error) => done({strange: [String(error)], elements: 0}));
+"""
+
 
 def missing():
     if webdriver is None:
@@ -371,6 +410,29 @@ class WithMock(Anywhere, Page):
         self.assertIn("<script>window.hacked = 1</script>", self.texts(".markdown p")[0])
         self.assertEqual(self.js("return [...document.querySelectorAll('.markdown a')].map((a) => a.protocol)"), ["https:"])
         self.asked("<b>bold</b> <script>window.hacked = 1</script>")
+        self.assertIsNone(self.js("return window.hacked ?? null"))
+        self.assertOwnOrigin()
+
+    def test_skip_link(self):
+        self.open()
+        self.asked("Hello")
+        address = self.driver.current_url
+        self.js("document.querySelector('.skip').focus()")
+        self.driver.switch_to.active_element.send_keys(Keys.ENTER)
+        self.until(lambda: self.js("return document.activeElement.id") == "composer-text", "the focus in the message")
+        self.assertEqual(len(self.all(".message")), 2, "the conversation is still there")
+        self.assertEqual(self.driver.current_url, address)
+
+    def test_keys_without_a_name(self):
+        self.open()
+        self.js("document.dispatchEvent(new Event('keydown', {bubbles: true}))")  # as when a browser fills in a field
+        self.assertEqual(self.faults(), [])
+
+    def test_random_markdown_makes_known_elements_only(self):
+        self.open()
+        found = self.driver.execute_async_script(RANDOM_MARKDOWN, 3000)
+        self.assertEqual(found["strange"], [])
+        self.assertGreater(found["elements"], 10000)
         self.assertIsNone(self.js("return window.hacked ?? null"))
         self.assertOwnOrigin()
 

@@ -369,6 +369,10 @@ function connectComposer() {
         send(text);
     });
     $("#stop").addEventListener("click", () => stop());
+    $(".skip").addEventListener("click", (event) => {
+        event.preventDefault(); /* the address names the conversation */
+        field.focus();
+    });
 }
 
 function openSettings() {

@@ -93,7 +93,7 @@ export function connectKeyboard(actions) {
         "alt+l": actions.togglePanel,
     };
     document.addEventListener("keydown", (event) => {
-        if ($("dialog[open]")) return;
+        if ($("dialog[open]") || !event.key) return; /* a browser that fills in a field sends no key */
         const name = `${event.ctrlKey || event.metaKey ? "ctrl+" : ""}${event.altKey ? "alt+" : ""}${event.key.toLowerCase()}`;
         const writing = event.target.matches("input, textarea, select");
         if (keys[name]) keys[name]();
