@@ -50,7 +50,7 @@ static bool has_room(const sl_frames *f) {
 
 static bool may_take(const sl_frames *f, const sl_collection *c, const uint32_t *words,
                      uint32_t i) {
-    const sl_member *members = c->count ? f->automaton->members + c->first : NULL;
+    const sl_member *members = f->automaton->members + c->first;
     uint32_t left = f->seen.open - 1;
     if (has_bit(words, i) || !members[i].possible) return false;
     if (!members[i].required && !has_room(f)) return false;
