@@ -170,15 +170,29 @@ static void replay(const soak_life *life, lone *l) {
     if (at != life->fed_count) soak_fail(life->world->name, "the notes of a life are wrong");
 }
 
-/* As sync_test.c: a wrong state is off by a hundred times as much. */
-static bool are_near(const float *found, const float *wanted, size_t count) {
+/* As in sync_test.c, where a wrong state is off by a hundred times as much. */
+#define NEAR 2e-5
+
+static double distance(const float *found, const float *wanted, size_t count) {
     double difference = 0, size = 0;
     for (size_t i = 0; i < count; i++) {
         const double off = (double)found[i] - (double)wanted[i];
         difference += off * off;
         size += (double)wanted[i] * (double)wanted[i];
     }
-    return sqrt(difference / size) <= 2e-5;
+    return sqrt(difference / size);
+}
+
+/* What is needed to do it again. */
+static void print_life(const soak_life *life, double apart) {
+    const sl_token *tokens;
+    const size_t count = sl_session_tokens(life->session, &tokens);
+    (void)fprintf(stderr, "soak: logits are %.3g apart; operations:", apart);
+    for (uint32_t i = 0; i < life->op_count; i++)
+        (void)fprintf(stderr, " %d:%zu", (int)life->ops[i].what, (size_t)life->ops[i].count);
+    (void)fprintf(stderr, "\nsoak: tokens:");
+    for (size_t i = 0; i < count; i++) (void)fprintf(stderr, " %d", (int)tokens[i]);
+    (void)fprintf(stderr, "\n");
 }
 
 /* NULL: the last token waits, or was cancelled, and computing it would change bits. */
@@ -206,7 +220,10 @@ static void compare(const soak_life *life, const lone *l) {
     if (!wanted || !found) return;
     if (life->near) {
         atomic_fetch_add(&life->world->counts->near, 1);
-        if (!are_near(found, wanted, vocab)) soak_fail(life->world->name, "wrong logits");
+        const double apart = distance(found, wanted, vocab);
+        if (apart <= NEAR) return;
+        print_life(life, apart);
+        soak_fail(life->world->name, "wrong logits");
     } else if (memcmp(found, wanted, vocab * sizeof *found) != 0) {
         soak_fail(life->world->name, "logits have other bits");
     }
