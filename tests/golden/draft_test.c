@@ -3,9 +3,9 @@
  * computes anything again. */
 #include "sluice/sessions.h"
 #include "tests/support/described.h"
+#include "tests/support/relative_error.h"
 #include "tests/support/rounds.h"
 #include "tests/support/shared.h"
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -61,15 +61,6 @@ static void decode_alone(fixture *f) {
         must(f, sl_session_extend(f->session, f->tokens + PROMPT + i, 1, &f->err));
     }
     sl_session_destroy(f->session);
-}
-
-static double relative_error(const float *found, const float *wanted, size_t count) {
-    double squares = 0, all = 0;
-    for (size_t i = 0; i < count; i++) {
-        squares += ((double)found[i] - (double)wanted[i]) * ((double)found[i] - (double)wanted[i]);
-        all += (double)wanted[i] * (double)wanted[i];
-    }
-    return sqrt(squares / all);
 }
 
 /* The evaluator keeps rows of a draft as floats, and everything else as doubles. */

@@ -4,6 +4,7 @@
 #include "sluice/sluice.h"
 #include "sluice/tensors.h"
 #include "tests/support/described.h"
+#include "tests/support/relative_error.h"
 #include "tests/support/shared.h"
 #include <jansson.h>
 #include <math.h>
@@ -235,16 +236,6 @@ static float *logits_of(const char *path, sl_model_options given, const sl_tenso
     return out;
 }
 
-static double distance(const float *found, const float *wanted, size_t count) {
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double d = (double)found[i] - (double)wanted[i];
-        difference += d * d;
-        size += (double)wanted[i] * (double)wanted[i];
-    }
-    return sqrt(difference / size);
-}
-
 static void check(const char *name) {
     char path[512], file[600];
     if (!shared_path(name, path, sizeof path)) skip();
@@ -261,7 +252,8 @@ static void check(const char *name) {
     float *wanted = logits_of(plain.path, exact, &tokens, &count);
     float *found = logits_of(coded.path, exact, &tokens, &count);
     float *fast = logits_of(coded.path, (sl_model_options){0}, &tokens, &count);
-    const double own = distance(found, wanted, count), rough = distance(fast, wanted, count);
+    const double own = relative_error(found, wanted, count),
+                 rough = relative_error(fast, wanted, count);
     print_message("%s: %.2g from the same weights as floats, %.2g in 8 bits\n", name, own, rough);
     assert_true(own < 1e-5);
     free(wanted);

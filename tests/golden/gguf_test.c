@@ -2,8 +2,8 @@
  * precision on the same weights, against llama.cpp's own logits, under a budget, and as text. */
 #include "sluice/sluice.h"
 #include "sluice/tensors.h"
+#include "tests/support/relative_error.h"
 #include "tests/support/shared.h"
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -38,16 +38,6 @@ static void logits_of(const char *path, sl_model_options given, sl_tensor_item t
     sl_model_close(model);
 }
 
-static double distance(const float *found, const float *wanted, size_t count) {
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double d = (double)found[i] - (double)wanted[i];
-        difference += d * d;
-        size += (double)wanted[i] * (double)wanted[i];
-    }
-    return sqrt(difference / size);
-}
-
 static sl_tensor_item item(sl_tensors *tensors, int prompt, const char *what) {
     char name[64];
     sl_tensor_item found = {0};
@@ -69,8 +59,9 @@ static void check_prompt(const char *path, sl_tensors *reference, int prompt) {
     logits_of(path, (sl_model_options){.compile = "exact"}, tokens, exact);
     logits_of(path, (sl_model_options){0}, tokens, fast);
     logits_of(path, (sl_model_options){.expert_budget_share = 0.25}, tokens, little);
-    const double own = distance(exact, truth, count), coded = distance(fast, truth, count);
-    const double other = distance(theirs.data, truth, count);
+    const double own = relative_error(exact, truth, count),
+                 coded = relative_error(fast, truth, count);
+    const double other = relative_error(theirs.data, truth, count);
     print_message("  prompt %d: exact %.2g, in 8 bits %.2g, llama.cpp %.2g from the truth\n",
                   prompt, own, coded, other);
     assert_true(own < 1e-5);

@@ -3,8 +3,8 @@
 #include "sluice/sluice.h"
 #include "sluice/tensors.h"
 #include "tests/support/described.h"
+#include "tests/support/relative_error.h"
 #include "tests/support/shared.h"
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -41,16 +41,6 @@ static sl_tensor_item tensor(fixture *f, const char *name) {
     sl_tensor_item item = {0};
     must(f, sl_tensors_find(f->reference, name, &item, &f->err));
     return item;
-}
-
-static double relative_error(const float *found, const float *wanted, size_t count) {
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double d = (double)found[i] - (double)wanted[i];
-        difference += d * d;
-        size += (double)wanted[i] * (double)wanted[i];
-    }
-    return sqrt(difference / size);
 }
 
 static void check_relative(const char *what, const float *found, const float *wanted, size_t count,

@@ -4,8 +4,8 @@
 #include "sluice/sluice.h"
 #include "sluice/tensors.h"
 #include "tests/support/described.h"
+#include "tests/support/relative_error.h"
 #include <dirent.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -45,16 +45,6 @@ static float *logits_of(const char *path, sl_model_options given, sl_tensor_item
     return out;
 }
 
-static double distance(const float *found, const float *wanted, size_t count) {
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double d = (double)found[i] - (double)wanted[i];
-        difference += d * d;
-        size += (double)wanted[i] * (double)wanted[i];
-    }
-    return sqrt(difference / size);
-}
-
 static bool find(sl_tensors *tensors, int prompt, const char *what, sl_tensor_item *out) {
     char name[64];
     (void)snprintf(name, sizeof name, "prompt%d.%s", prompt, what);
@@ -73,8 +63,9 @@ static void check_prompt(const char *path, sl_tensors *reference, int prompt) {
     float *little =
         logits_of(path, (sl_model_options){.device = "cpu", .expert_budget_bytes = least_budget},
                   tokens, &count);
-    const double own = distance(exact, truth, count), coded = distance(fast, truth, count);
-    const double other = distance(theirs.data, truth, count);
+    const double own = relative_error(exact, truth, count),
+                 coded = relative_error(fast, truth, count);
+    const double other = relative_error(theirs.data, truth, count);
     print_message("  prompt %d: exact %.2g, in 8 bits %.2g, mlx-lm %.2g from the truth\n", prompt,
                   own, coded, other);
     assert_true(own < 1e-5);

@@ -3,9 +3,8 @@
  * what a session would that began anew. */
 #include "engine/session/prefixes.h"
 #include "tests/support/conversation.h"
+#include "tests/support/relative_error.h"
 #include "tests/support/rounds.h"
-
-#include <math.h>
 
 enum { CONTEXT = 2048, ROLE = 3 };
 
@@ -178,16 +177,6 @@ static void live_through(sl_session *session) {
 
 /* Within the rounding of another division into forward passes, for which golden_test allows 2e-5; a
  * wrong state is off by a hundred times as much (wrong_states_are_seen). */
-static double relative_error(const float *found, const float *wanted, size_t count) {
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double off = (double)found[i] - (double)wanted[i];
-        difference += off * off;
-        size += (double)wanted[i] * (double)wanted[i];
-    }
-    return sqrt(difference / size);
-}
-
 static void same_logits(const float *found, const float *wanted, size_t count) {
     const double error = relative_error(found, wanted, count);
     if (!(error <= 2e-5)) fail_msg("relative error %g", error);

@@ -2,6 +2,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "tests/support/relative_error.h"
 #include "tests/support/soak.h"
 #include <math.h>
 #include <stdio.h>
@@ -173,16 +174,6 @@ static void replay(const soak_life *life, lone *l) {
 /* As in sync_test.c, where a wrong state is off by a hundred times as much. */
 #define NEAR 2e-5
 
-static double distance(const float *found, const float *wanted, size_t count) {
-    double difference = 0, size = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double off = (double)found[i] - (double)wanted[i];
-        difference += off * off;
-        size += (double)wanted[i] * (double)wanted[i];
-    }
-    return sqrt(difference / size);
-}
-
 /* What is needed to do it again. */
 static void print_life(const soak_life *life, double apart) {
     const sl_token *tokens;
@@ -220,7 +211,7 @@ static void compare(const soak_life *life, const lone *l) {
     if (!wanted || !found) return;
     if (life->near) {
         atomic_fetch_add(&life->world->counts->near, 1);
-        const double apart = distance(found, wanted, vocab);
+        const double apart = relative_error(found, wanted, vocab);
         if (apart <= NEAR) return;
         print_life(life, apart);
         soak_fail(life->world->name, "wrong logits");

@@ -48,10 +48,10 @@
     static void NAME(const ARGS &a)
 #define SL_CUDA_KERNEL(NAME, ARGS, ...)       SL_EMULATED_KERNEL(NAME, ARGS, (lead(), follow()))
 #define SL_CUDA_KERNEL_AHEAD(NAME, ARGS, ...) SL_EMULATED_KERNEL(NAME, ARGS, (void)0)
-#define SL_DYNAMIC_SHARED(T, NAME) T *NAME = (T *)emulated::here->dynamic_shared
-#define SL_IN_GLOBAL(POINTER)      (void)(POINTER)
-#define SL_KEEP_POINTER(POINTER)   (void)(POINTER)
-#define SL_KEEP_WORD(WORD)         (void)(WORD)
+#define SL_DYNAMIC_SHARED(T, NAME)            T *NAME = (T *)emulated::here->dynamic_shared
+#define SL_IN_GLOBAL(POINTER)                 (void)(POINTER)
+#define SL_KEEP_POINTER(POINTER)              (void)(POINTER)
+#define SL_KEEP_WORD(WORD)                    (void)(WORD)
 #endif
 
 constexpr int sl_threads_of(int threads = 256) {
@@ -87,6 +87,11 @@ DEVICE int lane_id() {
 }
 DEVICE int warp_id() {
     return (int)(threadIdx.x / WARP);
+}
+
+DEVICE void add_times(float4 &sum, float factor, float4 x) {
+    sum = make_float4(fmaf(factor, x.x, sum.x), fmaf(factor, x.y, sum.y), fmaf(factor, x.z, sum.z),
+                      fmaf(factor, x.w, sum.w));
 }
 
 /* Butterfly reductions: every lane gets the result.  The order of additions is fixed, so equal

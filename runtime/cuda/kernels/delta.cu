@@ -74,10 +74,6 @@ DEVICE float sum_of_rows(float x) { /* over lanes with the same columns */
 DEVICE float4 sum_of_rows(float4 x) {
     return make_float4(sum_of_rows(x.x), sum_of_rows(x.y), sum_of_rows(x.z), sum_of_rows(x.w));
 }
-DEVICE void add_to(float4 &sum, float factor, float4 x) {
-    sum = make_float4(fmaf(factor, x.x, sum.x), fmaf(factor, x.y, sum.y), fmaf(factor, x.z, sum.z),
-                      fmaf(factor, x.w, sum.w));
-}
 
 /* Reduction over the block.  No barrier follows the reads of `parts`, so consecutive calls must
  * alternate between two buffers. */
@@ -91,8 +87,8 @@ DEVICE step_sums sum_of_block(step_sums sums, step_sums (*parts)[4]) {
     step_sums all = parts[0][columns];
 #pragma unroll
     for (int w = 1; w < STEP_WARPS; w++) {
-        add_to(all.k, 1.0f, parts[w][columns].k);
-        add_to(all.q, 1.0f, parts[w][columns].q);
+        add_times(all.k, 1.0f, parts[w][columns].k);
+        add_times(all.q, 1.0f, parts[w][columns].q);
         all.kq += parts[w][columns].kq;
     }
     return all;
@@ -129,8 +125,8 @@ DEVICE float4 step(float4 (&m)[STEP_ROWS], const step_row &row, step_sums (*part
         m[i] = row.position == 0
                    ? make_float4(0, 0, 0, 0)
                    : make_float4(m[i].x * keep, m[i].y * keep, m[i].z * keep, m[i].w * keep);
-        add_to(sums.k, row.key[i], m[i]);
-        add_to(sums.q, row.query[i], m[i]);
+        add_times(sums.k, row.key[i], m[i]);
+        add_times(sums.q, row.query[i], m[i]);
         sums.kq = fmaf(row.key[i], row.query[i], sums.kq);
     }
     sums = sum_of_block(sums, parts);
@@ -138,8 +134,8 @@ DEVICE float4 step(float4 (&m)[STEP_ROWS], const step_row &row, step_sums (*part
         make_float4(row.beta * (row.v.x - sums.k.x), row.beta * (row.v.y - sums.k.y),
                     row.beta * (row.v.z - sums.k.z), row.beta * (row.v.w - sums.k.w));
 #pragma unroll
-    for (int i = 0; i < STEP_ROWS; i++) add_to(m[i], row.key[i], change);
-    add_to(sums.q, sums.kq, change);
+    for (int i = 0; i < STEP_ROWS; i++) add_times(m[i], row.key[i], change);
+    add_times(sums.q, sums.kq, change);
     return sums.q;
 }
 

@@ -1,6 +1,6 @@
 /* moe_combine.cu - Weighted sums of expert outputs. */
-#include "runtime/cuda/kernels/moe_combine.h"
 #include "runtime/cuda/kernels/elementwise.cuh"
+#include "runtime/cuda/kernels/moe_combine.h"
 #include "runtime/cuda/kernels/strides.cuh"
 
 enum { COLS = SL_MIX_COLS, WARPS = SL_MIX_THREADS / WARP };
@@ -35,8 +35,7 @@ template <bool JOIN> DEVICE void mix(const sl_mixture &a) {
         const float weight = a.weights[pair];
         const float4 y =
             load_columns(a.y + pair * a.width, first + 4 * lane_id(), a.width, a.vectors);
-        sum = make_float4(fmaf(weight, y.x, sum.x), fmaf(weight, y.y, sum.y),
-                          fmaf(weight, y.z, sum.z), fmaf(weight, y.w, sum.w));
+        add_times(sum, weight, y);
     }
     parts[warp_id()][lane_id()] = sum;
     __syncthreads();

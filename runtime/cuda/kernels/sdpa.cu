@@ -151,8 +151,7 @@ SL_CUDA_KERNEL(sl_sdpa_join_few, sl_sdpa_joined, SL_CUDA_JOIN_THREADS) {
         const float factor = expf(weights[2 * s] - largest);
         const float4 x = *(const float4 *)(mixes + (int64_t)s * a.width);
         sum += factor * own;
-        mix = make_float4(fmaf(factor, x.x, mix.x), fmaf(factor, x.y, mix.y),
-                          fmaf(factor, x.z, mix.z), fmaf(factor, x.w, mix.w));
+        add_times(mix, factor, x);
     }
     if (a.sinks) {
         const float sink = a.sinks[query % a.query_heads], most = fmaxf(largest, sink);

@@ -192,11 +192,6 @@ enum {
     MERGE_AHEAD = 4
 };
 
-DEVICE void add_times(float4 &to, float factor, float4 x) {
-    to = make_float4(fmaf(factor, x.x, to.x), fmaf(factor, x.y, to.y), fmaf(factor, x.z, to.z),
-                     fmaf(factor, x.w, to.w));
-}
-
 /* An attention sink is one more score without a value. */
 DEVICE float sum_with_sink(const sl_sdpa_joined &a, float largest, float sum) {
     if (!a.sinks) return sum;
